@@ -1,0 +1,97 @@
+//! What the replicated log carries, and what applying it answers.
+
+use quorate_shared::heartbeat::{Answer, Heartbeat, Office};
+use quorate_shared::names::{RegionName, SubjectKey};
+use quorate_shared::policy::PolicySet;
+use quorate_shared::time::{Drift, LeaderTime};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// One entry of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// The first entry of a cluster: what all replicas must share. Later ones change nothing.
+    Found {
+        /// For hashing subjects.
+        subject_key: SubjectKey,
+        /// `L`.
+        lease: Duration,
+        /// ρ.
+        drift: Drift,
+    },
+    /// One region's heartbeat, dated by the leader.
+    Heartbeat(Box<StampedHeartbeat>),
+    /// A new policy set.
+    Policies {
+        /// The version that it succeeds; refused if it is not the newest.
+        replaces: u64,
+        /// The set; its own version and generations are assigned when it is applied.
+        set: Box<PolicySet>,
+        /// Who asked for it.
+        by: Author,
+    },
+    /// The operator's word that a region serves nothing any more, so a change need not wait for it (R9).
+    Fence {
+        /// Which region.
+        region: RegionName,
+        /// Who says so.
+        by: Author,
+    },
+}
+
+/// A heartbeat with the date of its stamp.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StampedHeartbeat {
+    /// As the agent sent it.
+    pub heartbeat: Heartbeat,
+    /// Whose clock.
+    pub office: Office,
+    /// The leader's clock when it took the heartbeat up.
+    pub at: LeaderTime,
+}
+
+/// Who did something, when and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Author {
+    /// Name of the credential, or `anonymous`.
+    pub who: String,
+    /// Unix time in milliseconds, by the leader's wall clock. For display only.
+    pub when_ms: u64,
+    /// In their words.
+    pub why: Option<String>,
+}
+
+/// What applying a [`Command`] answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing to say.
+    Done,
+    /// To a heartbeat.
+    Heartbeat(Answer),
+    /// The entry's date is of another term than its place in the log: it came from a leader that
+    /// lost its office in between, and changed nothing. The sender may try again.
+    WrongOffice,
+    /// The set is taken.
+    Policies {
+        /// Its version.
+        version: u64,
+        /// Regions that must confirm it before it is active; empty: it is active.
+        waits_for: Vec<RegionName>,
+    },
+    /// The set that was to be replaced is not the newest.
+    VersionConflict {
+        /// The newest version.
+        newest: u64,
+    },
+    /// An earlier set is not active yet.
+    ChangePending {
+        /// Its version.
+        version: u64,
+        /// Regions that have not confirmed it.
+        waits_for: Vec<RegionName>,
+    },
+    /// No region of this name.
+    UnknownRegion,
+}

@@ -1,0 +1,94 @@
+//! One decision: what is asked of a region's store, and what it answers.
+//!
+//! The same question goes to a Redis script and to the embedded store, and the same arithmetic
+//! answers it in both.
+
+use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::policy::Limit;
+use quorate_shared::time::Drift;
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// What the agent knows of its lease at one instant of its own clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseView {
+    /// True before `D`: pool and loans may be used.
+    pub leased: bool,
+    /// True from `U + D_b` on: the whole floor may be used, whatever was lent.
+    pub whole_floor: bool,
+    /// Lenders whose promise has run out (`D_j` has passed, or was never given).
+    pub lapsed_lenders: BTreeSet<RegionName>,
+    /// The policy sets by which the floors in the question were computed. The store refuses the
+    /// question if it has applied others since (R8).
+    pub policies: PoliciesInForce,
+}
+
+/// One budget's part of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// Which budget.
+    pub budget: BudgetId,
+    /// The limit by the policy in force, or the smaller of two while a change is pending; for its period.
+    pub limit: Limit,
+    /// The region's static share of it.
+    pub floor: Capacity,
+    /// λ: of the floor, what may be lent. Counts as lent in a store that has no record (R7).
+    pub lendable: Capacity,
+    /// What the request takes; zero only looks.
+    pub cost: MicroTokens,
+    /// False: observed only. Such a charge never refuses the request, and is taken if it fits.
+    pub enforced: bool,
+}
+
+/// A question: all or nothing over its enforced charges.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// The lease at the sending of the question.
+    pub view: LeaseView,
+    /// ρ, by which refill is shortened.
+    pub drift: Drift,
+    /// At least one.
+    pub charges: Vec<Charge>,
+}
+
+/// What a store says to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Decided, and if allowed charged.
+    Decided(Decision),
+    /// The store has applied other policy sets than the question was computed by; nothing was charged.
+    OtherPolicies(PoliciesInForce),
+    /// The store has no record of this region's session: it is new or has lost its state (R7);
+    /// nothing was charged.
+    NoRecord,
+}
+
+/// A decision over all charges of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// True if every enforced charge fitted.
+    pub allowed: bool,
+    /// One for each charge, in its order.
+    pub limits: Vec<LimitDecision>,
+}
+
+/// One budget's part of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitDecision {
+    /// True if the charge fitted by itself.
+    pub fits: bool,
+    /// What the region may save up at most now (its entitlement).
+    pub capacity: Capacity,
+    /// Left after the decision.
+    pub remaining: MicroTokens,
+    /// If it did not fit: until it would, with no other traffic and no change of the lease,
+    /// rounded up to a microsecond; `None` if the cost exceeds [`Self::capacity`], so that it
+    /// never would.
+    pub retry_after: Option<Duration>,
+    /// Until the bucket is full, rounded up to a microsecond; `None` if it does not refill.
+    pub reset_after: Option<Duration>,
+    /// True if a leased part (pool or a loan) was part of the capacity.
+    pub used_lease: bool,
+}

@@ -1,0 +1,5 @@
+//! The agent's pure core: what a region may admit, by its lease, its floor and its buckets.
+//!
+//! Time and randomness are arguments; what is to be done leaves as data.
+
+pub mod decision;

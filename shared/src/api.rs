@@ -1,0 +1,272 @@
+//! What the HTTP endpoints say, for those who serve and those who read it.
+
+use crate::bound::Bound;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Body of `POST /v1/check`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRequest {
+    /// What is known of the request.
+    pub attributes: BTreeMap<String, String>,
+    /// Tokens it takes from every matching policy; 0 only looks. Absent: as each policy says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
+    /// Makes a retry return the first answer and charge nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+/// 200 of `POST /v1/check`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckAnswer {
+    /// Always `allow`: a refusal is a problem with status 429.
+    pub decision: String,
+    /// One for each policy that matched.
+    pub limits: Vec<LimitState>,
+    /// For `POST /v1/release`.
+    pub slot: Option<String>,
+}
+
+/// One limit as this region sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitState {
+    /// Name of the policy.
+    pub policy: String,
+    /// Whole tokens that this region may save up now.
+    pub limit: u64,
+    /// Whole tokens left in this region.
+    pub remaining: u64,
+    /// Until this region's bucket is full again.
+    pub reset_after_ms: u64,
+    /// On what the decision rests.
+    pub mode: DecisionMode,
+    /// True if the policy would have refused, but only observes.
+    pub observed: bool,
+}
+
+/// On what a decision rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecisionMode {
+    /// A lease of the coordinator.
+    Leased,
+    /// The region's static share.
+    Floor,
+    /// A share held in the process, without the store.
+    Emergency,
+    /// Nothing: the store cannot be asked and the policy lets pass.
+    Open,
+}
+
+/// `GET /v1/status` of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// Which region.
+    pub region: String,
+    /// Which agent of it.
+    pub agent: String,
+    /// `leased` or `floor`; `starting` before the first answer of a coordinator.
+    pub mode: String,
+    /// The session.
+    pub session: u64,
+    /// Heartbeats sent in it.
+    pub seq: u64,
+    /// Until the lease ends; 0 once it has.
+    pub horizon_ms: u64,
+    /// Until the whole floor may be used without a coordinator; 0 once it may.
+    pub floor_horizon_ms: u64,
+    /// Since a coordinator last answered.
+    pub last_renewal_ms: Option<u64>,
+    /// Why the last heartbeat failed, if it did.
+    pub last_error: Option<String>,
+    /// The coordinator that answers.
+    pub coordinator: Option<String>,
+    /// The region's store.
+    pub store: StoreStatus,
+    /// Version of the policy set in force.
+    pub policies: u64,
+    /// Budgets beyond their floors.
+    pub budgets: Vec<BudgetStatus>,
+}
+
+/// The store of a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// `embedded` or `redis`.
+    pub kind: String,
+    /// True if it answered the last question.
+    pub healthy: bool,
+}
+
+/// One budget in one region, as the agent sees it. Amounts in tokens, rates in tokens per period.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetStatus {
+    /// Name of the policy.
+    pub policy: String,
+    /// Hash of the subject.
+    pub subject: String,
+    /// `leased` or `floor`.
+    pub mode: DecisionMode,
+    /// Static share.
+    pub floor: CapacityTokens,
+    /// Of the pool.
+    pub pool: CapacityTokens,
+    /// Lent to other regions.
+    pub lent: CapacityTokens,
+    /// Borrowed, by lender.
+    pub borrowed: BTreeMap<String, CapacityTokens>,
+    /// Wanted in one period.
+    pub demand: f64,
+}
+
+/// A capacity for people: tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityTokens {
+    /// Tokens in one period of the policy.
+    pub rate: f64,
+    /// Tokens that may be saved up.
+    pub burst: f64,
+}
+
+impl From<crate::units::Capacity> for CapacityTokens {
+    fn from(c: crate::units::Capacity) -> Self {
+        Self { rate: c.rate.tokens(), burst: c.burst.tokens() }
+    }
+}
+
+/// `GET /v1/regions`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Regions {
+    /// By name.
+    pub regions: Vec<RegionState>,
+}
+
+/// One region as the coordinator sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegionState {
+    /// Its name.
+    pub region: String,
+    /// `live`, `expired`, or `unknown` before its first heartbeat or without a leader.
+    pub state: String,
+    /// The session.
+    pub session: u64,
+    /// Until its lease ends by the leader's clock; 0 once it has.
+    pub horizon_ms: u64,
+    /// Since its last heartbeat.
+    pub heartbeat_age_ms: Option<u64>,
+    /// Its agents.
+    pub agents: Vec<String>,
+    /// Its store.
+    pub store: StoreStatus,
+    /// `leased` or `floor`.
+    pub mode: String,
+    /// Its part of all floors that are split by weight.
+    pub weight: u32,
+    /// Version of the policy set that it has confirmed.
+    pub policies: u64,
+}
+
+/// `GET /v1/budgets`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Budgets {
+    /// Those beyond their floors or in demand.
+    pub budgets: Vec<BudgetState>,
+    /// For the next page.
+    pub cursor: Option<String>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+/// One budget as the coordinator sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetState {
+    /// Name of the policy.
+    pub policy: String,
+    /// Hash of the subject.
+    pub subject: String,
+    /// The whole limit.
+    pub limit: CapacityTokens,
+    /// The span that rates speak of.
+    pub period_ms: u64,
+    /// By region.
+    pub regions: BTreeMap<String, BudgetShare>,
+}
+
+/// One region's part of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BudgetShare {
+    /// Static share.
+    pub floor: CapacityTokens,
+    /// The most that it may be using, by all that it was told since it last confirmed.
+    pub held: CapacityTokens,
+    /// What it was last told it may use.
+    pub offered: CapacityTokens,
+    /// Of its floor, lent to others.
+    pub lent: CapacityTokens,
+    /// Of other floors.
+    pub borrowed: CapacityTokens,
+    /// Wanted in one period.
+    pub demand: f64,
+    /// Tokens admitted since the coordinator knows of the budget.
+    pub admitted: f64,
+    /// Tokens refused since then.
+    pub refused: f64,
+}
+
+/// `GET /v1/bound`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// For each policy.
+    pub policies: Vec<PolicyBound>,
+}
+
+/// Promise and measurement of one policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyBound {
+    /// Its name.
+    pub policy: String,
+    /// The promise.
+    #[serde(flatten)]
+    pub bound: Bound,
+    /// Tokens beyond `B + R·W` in the worst interval seen, from the regions' reports; resolution
+    /// is one heartbeat.
+    pub measured_overshoot: f64,
+    /// Admitted in the last heartbeats against the limits of the subjects in demand; `null` without demand.
+    pub utilisation: Option<f64>,
+}
+
+/// `GET /v1/cluster`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cluster {
+    /// The node that answers.
+    pub node: u64,
+    /// The leader, if there is one.
+    pub leader: Option<u64>,
+    /// Raft term.
+    pub term: u64,
+    /// `leader`, `follower`, `candidate`, `learner` or `shutdown`.
+    pub state: String,
+    /// Index of the last entry applied here.
+    pub applied: u64,
+    /// Index of the last entry in the log here.
+    pub last_log: u64,
+    /// Index of the last snapshot here.
+    pub snapshot: Option<u64>,
+    /// Every node.
+    pub members: Vec<Member>,
+}
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its id.
+    pub id: u64,
+    /// Where it is reached.
+    pub address: String,
+    /// True if it votes.
+    pub voter: bool,
+    /// Entries that it is behind the leader; known to the leader only.
+    pub lag: Option<u64>,
+}

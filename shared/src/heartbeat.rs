@@ -1,0 +1,239 @@
+//! The agents' protocol: one heartbeat of one region, and the answer to it.
+//!
+//! Field names are short because every heartbeat carries them for every active budget.
+
+use crate::names::{BudgetId, RegionName, SubjectKey};
+use crate::policy::PolicySet;
+use crate::time::{Drift, LeaderTime};
+use crate::units::{Capacity, MicroTokens};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The version of this protocol. An agent and a coordinator of different versions do not talk.
+pub const PROTOCOL: u16 = 1;
+
+/// `(session, seq)` of a heartbeat and of the response to it. Ordered lexicographically.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Number {
+    /// The region's session; only ever grows.
+    pub session: u64,
+    /// Counts the heartbeats of the session from 1.
+    pub seq: u64,
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.session, self.seq)
+    }
+}
+
+/// One leader's time in office. Times of different offices are never compared.
+///
+/// The Raft term alone would not do: a leader that restarts may lead on in its old term, with a
+/// clock that began anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Office {
+    /// Raft term.
+    pub term: u64,
+    /// Drawn at random by the leading process when it took office.
+    pub process: u64,
+}
+
+/// Number and date of a response: the number orders, office and time date it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Of the heartbeat that was answered.
+    #[serde(rename = "n")]
+    pub number: Number,
+    /// Whose clock.
+    #[serde(rename = "o")]
+    pub office: Office,
+    /// When the leader took the heartbeat up.
+    pub at: LeaderTime,
+}
+
+/// What a region's agent sends once in a period.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// [`PROTOCOL`].
+    pub protocol: u16,
+    /// Which region.
+    pub region: RegionName,
+    /// Which agent of it; for display.
+    pub agent: String,
+    /// Greater than any before it (R1).
+    pub number: Number,
+    /// The newest response of this session that is applied in full; absent at its start.
+    pub echo: Option<Stamp>,
+    /// For budgets with a drain: up to which response the count has come down.
+    #[serde(default)]
+    pub drained: Vec<(BudgetId, Stamp)>,
+    /// The newest version of the policy set whose text the agent has.
+    pub policies: Option<u64>,
+    /// Demand and use of budgets that are worth a word; a budget that is not named has none.
+    #[serde(default)]
+    pub reports: Vec<Report>,
+    /// The region's store.
+    pub store: StoreReport,
+}
+
+/// Demand and use of one budget in one region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Report {
+    /// Which budget.
+    #[serde(rename = "b")]
+    pub budget: BudgetId,
+    /// Wanted in one period of the policy, refused requests included.
+    #[serde(rename = "d")]
+    pub demand: MicroTokens,
+    /// Admitted since the session began.
+    #[serde(rename = "a")]
+    pub admitted: MicroTokens,
+    /// Refused since the session began.
+    #[serde(rename = "r")]
+    pub refused: MicroTokens,
+    /// The largest cost that was refused of late because no share of this region could hold it.
+    #[serde(rename = "l", default)]
+    pub largest: MicroTokens,
+}
+
+/// What a region says of its store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreReport {
+    /// `embedded` or `redis`.
+    pub kind: String,
+    /// True if it answered the last question put to it.
+    pub healthy: bool,
+}
+
+/// The coordinator's word on one heartbeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// Renewed.
+    Renewed(Box<Response>),
+    /// R1: not greater than the last accepted number; nothing was renewed.
+    Stale {
+        /// The last accepted number of the region.
+        newest: Number,
+    },
+    /// The policy set knows no such region.
+    UnknownRegion,
+}
+
+/// A renewal, with every offer made to the region since its echo (R4).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    /// Number and date.
+    pub stamp: Stamp,
+    /// `L`: how long the session is renewed for.
+    pub lease: Duration,
+    /// ρ.
+    pub drift: Drift,
+    /// True if the offers are all there are: what is not named is nothing.
+    pub full: bool,
+    /// True if this ledger never before answered this region, so nothing was admitted there.
+    pub genesis: bool,
+    /// What the region may use and must leave alone, by budget.
+    pub offers: Vec<Offer>,
+    /// How long each lender has promised, from the leader's receipt of the heartbeat on; absent: no promise stands.
+    pub lenders: BTreeMap<RegionName, Duration>,
+    /// Which policy sets hold.
+    pub policies: PoliciesInForce,
+    /// Sets that the agent has not read yet.
+    pub sets: Vec<Arc<PolicySet>>,
+    /// For hashing subjects.
+    pub subject_key: SubjectKey,
+}
+
+/// Which policy sets hold in a region. While `next` stands, each floor is the smaller of both (R9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PoliciesInForce {
+    /// Version of the active set.
+    pub active: u64,
+    /// Version of the set that is about to become active.
+    pub next: Option<u64>,
+}
+
+/// What one region may use of one budget beyond its floor, and what it must leave alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Which budget.
+    #[serde(rename = "b")]
+    pub budget: BudgetId,
+    /// How much.
+    #[serde(flatten)]
+    pub holding: Holding,
+}
+
+/// The record of one budget in one region: part of the pool, loans taken, floor lent out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// Of the pool.
+    #[serde(rename = "p", default)]
+    pub pool: Capacity,
+    /// Of the region's own floor, lent to others.
+    #[serde(rename = "l", default)]
+    pub lent: Capacity,
+    /// Of other regions' floors, by lender.
+    #[serde(rename = "f", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub borrowed: BTreeMap<RegionName, Capacity>,
+}
+
+impl Holding {
+    /// True if the region has its floor and nothing else.
+    pub fn is_zero(&self) -> bool {
+        self.pool.is_zero() && self.lent.is_zero() && self.borrowed.values().all(|c| c.is_zero())
+    }
+
+    /// Borrowed from all lenders together.
+    pub fn borrowed_total(&self) -> Capacity {
+        self.borrowed.values().copied().sum()
+    }
+
+    /// Borrowed from one lender.
+    pub fn borrowed_from(&self, lender: &RegionName) -> Capacity {
+        self.borrowed.get(lender).copied().unwrap_or_default()
+    }
+
+    /// What the region may use, by the protocol's entitlement: the floor less what is lent
+    /// (the whole floor once `whole_floor`), and while `leased` the pool and the loans of those
+    /// lenders that still promise.
+    pub fn entitlement(&self, floor: Capacity, whole_floor: bool, leased: bool, promises: impl Fn(&RegionName) -> bool) -> Capacity {
+        let own = if whole_floor { floor } else { floor.minus(self.lent) };
+        if !leased {
+            return own;
+        }
+        let loans = self.borrowed.iter().filter(|(lender, _)| promises(lender)).map(|(_, c)| *c);
+        own.plus(self.pool).plus(loans.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_order_by_session_first() {
+        let n = |session, seq| Number { session, seq };
+        assert!(n(2, 1) > n(1, 99) && n(2, 2) > n(2, 1));
+    }
+
+    #[test]
+    fn an_entitlement_has_only_the_parts_that_stand() {
+        let cap = |r: u64, b: u64| Capacity::new(MicroTokens(r), MicroTokens(b));
+        let eu: RegionName = "eu".parse().expect("a name");
+        let holding = Holding { pool: cap(5, 5), lent: cap(4, 40), borrowed: BTreeMap::from([(eu, cap(7, 7))]) };
+        let floor = cap(10, 10);
+        assert_eq!(holding.entitlement(floor, false, true, |_| true), cap(18, 12));
+        assert_eq!(holding.entitlement(floor, false, true, |_| false), cap(11, 5));
+        assert_eq!(holding.entitlement(floor, false, false, |_| true), cap(6, 0));
+        assert_eq!(holding.entitlement(floor, true, false, |_| true), cap(10, 10));
+    }
+}

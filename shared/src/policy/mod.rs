@@ -1,0 +1,318 @@
+//! The policy set: which requests are limited, by how much, and how a limit is divided by region.
+//!
+//! [`PolicySet`] is what a policy file means once every mistake in it has been ruled out; a
+//! value of it is valid by construction of its reader ([`read`]).
+
+pub mod floors;
+pub mod read;
+pub mod render;
+
+use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use crate::units::{Capacity, MicroTokens, PartsPerMillion};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Everything a platform team has asked for, whole; replaced whole or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicySet {
+    /// Counts the accepted sets; 0 is the empty set before the first.
+    pub version: u64,
+    /// The regions that may hold floors, with what each weighs.
+    pub regions: BTreeMap<RegionName, Region>,
+    /// The policies, in the order of the file.
+    pub policies: Vec<Policy>,
+}
+
+/// What the policy set says of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// Its part of every floor is in proportion to this.
+    pub weight: u32,
+}
+
+/// One policy: one budget for every subject that it meets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// Unique in the set; public.
+    pub name: PolicyName,
+    /// See [`BudgetId::generation`]. Assigned by [`PolicySet::succeed`].
+    pub generation: u64,
+    /// A request is limited if each of these attributes matches. Empty matches all.
+    pub matches: BTreeMap<String, Matcher>,
+    /// Attributes whose values together are the subject. Empty: one budget for all.
+    pub per: Vec<String>,
+    /// How much.
+    pub limit: Limit,
+    /// How the static shares are set.
+    pub floor: FloorRule,
+    /// The part of each floor that may be lent while its region is idle.
+    pub lendable: PartsPerMillion,
+    /// True if floors beyond the limit were asked for on purpose.
+    pub allow_overcommit: bool,
+    /// What one request costs if it does not say so itself.
+    pub cost: CostRule,
+    /// Other limits for some subjects.
+    pub overrides: Vec<Override>,
+    /// What to answer while the region's store cannot be asked.
+    pub on_store_failure: OnStoreFailure,
+    /// Whether refusals are enforced.
+    pub mode: Mode,
+}
+
+/// What an attribute must look like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Matcher {
+    /// `*`: there, with any value.
+    Present,
+    /// Exactly one of these.
+    OneOf(Vec<String>),
+    /// `text*`: begins with the text.
+    Prefix(String),
+}
+
+/// How much, by which algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "algorithm", rename_all = "kebab-case")]
+pub enum Limit {
+    /// A bucket that holds `burst` and refills by `rate` in each `period`, continuously.
+    TokenBucket {
+        /// Refill in one period. At most [`crate::units::MAX_EXACT`].
+        rate: MicroTokens,
+        /// 1 µs to 36 h: what the script's exact division takes.
+        period: Duration,
+        /// At least one token, at most [`crate::units::MAX_EXACT`].
+        burst: MicroTokens,
+    },
+}
+
+/// How a budget counts past use; decides which rules of the protocol hold for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// Token bucket: use is forgotten as it refills.
+    Flow,
+    /// Units of a labelled window: fixed window, calendar quota.
+    Allowance,
+    /// Past use keeps counting for a drain: sliding window or log, concurrency.
+    Share,
+}
+
+impl Limit {
+    /// The whole of the limit.
+    pub const fn capacity(self) -> Capacity {
+        match self {
+            Self::TokenBucket { rate, burst, .. } => Capacity::new(rate, burst),
+        }
+    }
+
+    /// The span that [`Capacity::rate`] speaks of.
+    pub const fn period(self) -> Duration {
+        match self {
+            Self::TokenBucket { period, .. } => period,
+        }
+    }
+
+    /// How past use counts.
+    pub const fn shape(self) -> Shape {
+        match self {
+            Self::TokenBucket { .. } => Shape::Flow,
+        }
+    }
+
+    /// `d`: how long past use keeps counting.
+    pub const fn drain(self) -> Duration {
+        match self {
+            Self::TokenBucket { .. } => Duration::ZERO,
+        }
+    }
+
+    /// True if a budget under `other` may go on under this limit with what it has counted.
+    pub fn same_kind(self, other: Self) -> bool {
+        self.shape() == other.shape() && self.period() == other.period() && self.drain() == other.drain()
+    }
+
+    /// The window of a `RateLimit-Policy` header (`w`), in whole seconds, rounded up: the time
+    /// in which an empty bucket fills.
+    pub fn window_seconds(self) -> u64 {
+        match self {
+            Self::TokenBucket { rate, period, burst } => {
+                let micros = u128::from(burst.0) * period.as_micros() / u128::from(rate.0.max(1));
+                u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+            }
+        }
+    }
+}
+
+/// How the static shares are set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FloorRule {
+    /// This part of the limit, all regions together, split by weight.
+    Together(PartsPerMillion),
+    /// Each region its own part of the limit; a region that is not named has none.
+    Each(BTreeMap<RegionName, PartsPerMillion>),
+}
+
+impl FloorRule {
+    /// The parts of all regions added up.
+    pub fn total(&self) -> u64 {
+        match self {
+            Self::Together(part) => u64::from(part.0),
+            Self::Each(parts) => parts.values().map(|p| u64::from(p.0)).sum(),
+        }
+    }
+}
+
+/// What one request costs if it does not say so itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CostRule {
+    /// The same for all.
+    Fixed(MicroTokens),
+    /// By the value of an attribute; `otherwise` where it is absent or not listed.
+    ByAttribute {
+        /// Which attribute.
+        attribute: String,
+        /// Cost of each value.
+        values: BTreeMap<String, MicroTokens>,
+        /// Cost of any other.
+        otherwise: MicroTokens,
+    },
+}
+
+/// Another limit for one subject. The algorithm and the period are those of the policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// A value for each attribute of the policy's `per`.
+    pub subject: BTreeMap<String, String>,
+    /// Its limit.
+    pub limit: Limit,
+}
+
+/// What to answer while the region's store cannot be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnStoreFailure {
+    /// Decide in the process from a share that was carved out of the floor.
+    #[default]
+    Emergency,
+    /// Allow. The bound says `unbounded`.
+    Open,
+    /// 503.
+    Closed,
+}
+
+/// Whether refusals are enforced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Counted, evaluated, reported, never refused.
+    Observe,
+    /// Refused when over.
+    #[default]
+    Enforce,
+    /// Enforced for this stable part of the subjects, observed for the rest.
+    Canary(PartsPerMillion),
+}
+
+impl Policy {
+    /// The subject of a request with these attributes, or `None` if the policy does not match it
+    /// or an attribute of `per` is absent.
+    pub fn subject<'a>(&'a self, key: &SubjectKey, attribute: impl Fn(&str) -> Option<&'a str>) -> Option<SubjectHash> {
+        let matched = self.matches.iter().all(|(name, matcher)| attribute(name).is_some_and(|v| matcher.matches(v)));
+        if !matched {
+            return None;
+        }
+        let values: Option<Vec<&str>> = self.per.iter().map(|name| attribute(name)).collect();
+        Some(SubjectHash::of(key, &self.name, values?))
+    }
+
+    /// The budget of one of its subjects.
+    pub fn budget(&self, subject: SubjectHash) -> BudgetId {
+        BudgetId { policy: self.name.clone(), generation: self.generation, subject }
+    }
+
+    /// The overrides by subject hash.
+    pub fn overrides_by_hash(&self, key: &SubjectKey) -> BTreeMap<SubjectHash, Limit> {
+        let hash = |o: &Override| {
+            let values: Option<Vec<&str>> = self.per.iter().map(|name| o.subject.get(name).map(String::as_str)).collect();
+            values.map(|values| (SubjectHash::of(key, &self.name, values), o.limit))
+        };
+        self.overrides.iter().filter_map(hash).collect()
+    }
+}
+
+impl Matcher {
+    /// True of a value that the matcher asks for.
+    pub fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::Present => true,
+            Self::OneOf(values) => values.iter().any(|v| v == value),
+            Self::Prefix(prefix) => value.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+impl PolicySet {
+    /// The policy of this name.
+    pub fn policy(&self, name: &PolicyName) -> Option<&Policy> {
+        self.policies.iter().find(|p| p.name == *name)
+    }
+
+    /// This set as the successor of `previous`: numbered next, each policy in the generation of
+    /// its namesake if its budgets may go on, else in a new one.
+    #[must_use]
+    pub fn succeed(mut self, previous: &Self) -> Self {
+        self.version = previous.version + 1;
+        for policy in &mut self.policies {
+            let goes_on = |old: &&Policy| old.limit.same_kind(policy.limit) && old.per == policy.per;
+            policy.generation = previous.policy(&policy.name).filter(goes_on).map_or(self.version, |old| old.generation);
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(name: &str, period: u64, per: &[&str]) -> Policy {
+        let limit = Limit::TokenBucket { rate: MicroTokens::TOKEN, period: Duration::from_secs(period), burst: MicroTokens::TOKEN };
+        Policy {
+            name: name.parse().expect("a name"),
+            generation: 0,
+            matches: BTreeMap::from([("route".into(), Matcher::Prefix("/api".into()))]),
+            per: per.iter().map(|s| (*s).to_owned()).collect(),
+            limit,
+            floor: FloorRule::Together(PartsPerMillion::WHOLE),
+            lendable: PartsPerMillion(900_000),
+            allow_overcommit: false,
+            cost: CostRule::Fixed(MicroTokens::TOKEN),
+            overrides: vec![],
+            on_store_failure: OnStoreFailure::Closed,
+            mode: Mode::Enforce,
+        }
+    }
+
+    #[test]
+    fn a_budget_goes_on_unless_its_kind_changes() {
+        let set = |policies| PolicySet { policies, ..PolicySet::default() };
+        let first = set(vec![policy("a", 1, &["t"]), policy("b", 1, &["t"])]).succeed(&PolicySet::default());
+        assert_eq!(first.policies.iter().map(|p| p.generation).collect::<Vec<_>>(), [1, 1]);
+        let second = set(vec![policy("a", 1, &["t"]), policy("b", 60, &["t"]), policy("c", 1, &[])]).succeed(&first);
+        assert_eq!(second.version, 2);
+        assert_eq!(second.policies.iter().map(|p| p.generation).collect::<Vec<_>>(), [1, 2, 2]);
+    }
+
+    #[test]
+    fn a_request_without_the_subject_is_not_limited_by_it() {
+        let key = SubjectKey::new([0; 32]);
+        let p = policy("a", 1, &["tenant"]);
+        let with = |route, tenant| move |name: &str| if name == "route" { route } else { tenant };
+        assert!(p.subject(&key, with(Some("/api/x"), Some("acme"))).is_some());
+        assert!(p.subject(&key, with(Some("/other"), Some("acme"))).is_none());
+        assert!(p.subject(&key, with(Some("/api/x"), None)).is_none());
+    }
+}
