@@ -1,0 +1,56 @@
+//! The house rules, as tests: packages and their imports, sources, pages, scripts.
+//!
+//! Every rule is a plain function from text to complaints, so each has a test of its own with
+//! a bad example. Nothing here writes, and nothing is run but `cargo metadata`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test of the checkout: it reads files and runs cargo"
+)]
+
+mod layout;
+mod packages;
+mod pages;
+mod rust;
+mod tree;
+
+/// Fails with every complaint at once.
+fn expect_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn packages_import_only_what_they_may() {
+    expect_none(packages::import_complaints(&packages::read_all()));
+}
+
+#[test]
+fn packages_inherit_the_lints_of_the_workspace() {
+    expect_none(packages::lint_complaints(&packages::read_all()));
+}
+
+#[test]
+fn pure_packages_ban_what_is_ambient() {
+    expect_none(packages::ban_complaints(&packages::read_all()));
+}
+
+#[test]
+fn sources_keep_the_house_rules() {
+    let files = tree::read_all();
+    assert!(files.iter().any(|f| f.path == "shared/src/units.rs"), "the sources were not found");
+    expect_none(files.iter().flat_map(rust::complaints).collect());
+}
+
+#[test]
+fn files_are_short_clean_and_well_named() {
+    expect_none(tree::read_all().iter().flat_map(layout::complaints).collect());
+}
+
+#[test]
+fn pages_are_linked_and_decisions_are_listed() {
+    let files = tree::read_all();
+    expect_none(files.iter().flat_map(|f| pages::complaints(f, &files)).chain(pages::decision_complaints(&files)).collect());
+}
