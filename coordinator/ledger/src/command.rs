@@ -1,10 +1,11 @@
 //! What the replicated log carries, and what applying it answers.
 
-use quorate_shared::heartbeat::{Answer, Heartbeat, Office};
-use quorate_shared::names::{RegionName, SubjectKey};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Office};
+use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One entry of the log.
@@ -49,6 +50,17 @@ pub struct StampedHeartbeat {
     pub office: Office,
     /// The leader's clock when it took the heartbeat up.
     pub at: LeaderTime,
+    /// What the allocator would like of the budgets reported. A wish: the ledger offers of it what R4 allows.
+    pub plans: Vec<Plan>,
+}
+
+/// Who should have how much of one budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Which budget.
+    pub budget: BudgetId,
+    /// By region; a region that is not named should have its floor and nothing else.
+    pub targets: BTreeMap<RegionName, Holding>,
 }
 
 /// Who did something, when and why.

@@ -1,12 +1,177 @@
-//! Placeholder.
-use crate::{Command, Outcome};
+//! The state that every coordinator replicates, and how one log entry changes it.
+
+use crate::budget::BudgetEntry;
+use crate::command::{Author, Command, Outcome};
+use crate::policies::PolicyBook;
+use crate::session::Session;
+use quorate_shared::heartbeat::Office;
+use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
+use quorate_shared::policy::PolicySet;
+use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
-/// Placeholder.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who may use how much of which budget, until when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ledger {}
+pub struct Ledger {
+    pub(crate) founding: Option<Founding>,
+    pub(crate) clock: LeaderClock,
+    pub(crate) regions: BTreeMap<RegionName, Session>,
+    pub(crate) budgets: BTreeMap<BudgetId, BudgetEntry>,
+    pub(crate) policies: PolicyBook,
+    /// The worst measured overshoot of each policy's budgets so far.
+    pub(crate) overshoot: BTreeMap<quorate_shared::names::PolicyName, MicroTokens>,
+}
+
+/// What all replicas and agents share from the cluster's beginning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Founding {
+    /// For hashing subjects.
+    pub subject_key: SubjectKey,
+    /// `L`.
+    pub lease: Duration,
+    /// ρ.
+    pub drift: Drift,
+}
+
+/// The newest date in the log: the office and the time in it. Time never runs backwards in an office.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeaderClock {
+    pub office: Office,
+    pub at: LeaderTime,
+}
+
+/// A promise of the protocol that the ledger's own state breaks: a bug, never an input.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{budget}: {what}: {held:?} exceeds {limit:?}")]
+pub struct Violation {
+    /// Of which budget.
+    pub budget: BudgetId,
+    /// Which sum.
+    pub what: &'static str,
+    /// What it is.
+    pub held: Capacity,
+    /// What it may be.
+    pub limit: Capacity,
+}
+
 impl Ledger {
-    /// Placeholder.
-    pub fn apply(&mut self, _log_term: u64, _command: &Command) -> Outcome {
+    /// Applies one entry of the log, which stands there under `log_term`.
+    pub fn apply(&mut self, log_term: u64, command: &Command) -> Outcome {
+        match command {
+            Command::Found { subject_key, lease, drift } => {
+                let founding = Founding { subject_key: subject_key.clone(), lease: *lease, drift: *drift };
+                self.founding.get_or_insert(founding);
+                Outcome::Done
+            }
+            Command::Heartbeat(stamped) => self.apply_heartbeat(log_term, stamped),
+            Command::Policies { replaces, set, by } => self.apply_policies(*replaces, set, by),
+            Command::Fence { region, .. } => self.apply_fence(region),
+        }
+    }
+
+    /// What the cluster was founded with; `None` before its first entry.
+    pub fn founding(&self) -> Option<&Founding> {
+        self.founding.as_ref()
+    }
+
+    /// The newest policy set, active or not.
+    pub fn newest_policies(&self) -> &Arc<PolicySet> {
+        self.policies.newest()
+    }
+
+    /// The policy set in force.
+    pub fn active_policies(&self) -> &Arc<PolicySet> {
+        &self.policies.active.set
+    }
+
+    /// Every kept version of the policy set, oldest first.
+    pub fn policy_history(&self) -> &[crate::PolicyVersion] {
+        &self.policies.history
+    }
+
+    /// The set that is not active yet, with the regions that have not confirmed it.
+    pub fn pending_policies(&self) -> Option<(u64, Vec<RegionName>)> {
+        let next = self.policies.next.as_ref()?;
+        Some((next.set.version, self.unconfirmed_regions()))
+    }
+
+    fn apply_policies(&mut self, replaces: u64, set: &PolicySet, by: &Author) -> Outcome {
+        let Some(founding) = &self.founding else { return Outcome::Done };
+        if let Some((version, waits_for)) = self.pending_policies() {
+            return Outcome::ChangePending { version, waits_for };
+        }
+        let newest = self.policies.newest().version;
+        if replaces != newest {
+            return Outcome::VersionConflict { newest };
+        }
+        let version = self.policies.propose(set.clone(), by.clone(), &founding.subject_key);
+        self.wind_down_ending_budgets();
+        self.activate_if_confirmed();
+        let waits_for = self.pending_policies().map(|(_, regions)| regions).unwrap_or_default();
+        Outcome::Policies { version, waits_for }
+    }
+
+    fn apply_fence(&mut self, region: &RegionName) -> Outcome {
+        if !self.regions.contains_key(region) {
+            return Outcome::UnknownRegion;
+        }
+        self.end_session(region);
+        if let Some(session) = self.regions.get_mut(region) {
+            session.fence();
+        }
+        self.activate_if_confirmed();
         Outcome::Done
+    }
+
+    /// R9: the next set becomes active once no region can still be using more than it allows.
+    pub(crate) fn activate_if_confirmed(&mut self) {
+        if self.policies.next.is_none() || !self.unconfirmed_regions().is_empty() || !self.holdings_fit_next() {
+            return;
+        }
+        self.policies.activate();
+        let book = &self.policies;
+        self.budgets.retain(|id, _| book.active.has(id));
+        self.regions.retain(|name, _| book.active.set.regions.contains_key(name));
+        for session in self.regions.values_mut() {
+            session.open.retain(|id| book.active.has(id));
+            session.reported.retain(|id| book.active.has(id));
+        }
+        for entry in self.budgets.values_mut() {
+            entry.meter.restart();
+        }
+    }
+
+    /// Regions that may still be using a floor greater than the next set's.
+    fn unconfirmed_regions(&self) -> Vec<RegionName> {
+        let Some(next) = &self.policies.next else { return Vec::new() };
+        let reduced = |name: &RegionName| self.policies.reduces_floor_of(name);
+        let waiting = |(name, session): &(&RegionName, &Session)| !session.has_confirmed(next.set.version) && reduced(name);
+        self.regions.iter().filter(waiting).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// True if all that regions may hold beyond their floors fits the next set; budgets that end
+    /// with the present one must be down to nothing.
+    fn holdings_fit_next(&self) -> bool {
+        self.budgets.iter().all(|(id, entry)| match self.policies.next_terms(id) {
+            Some(terms) => entry.fits(&terms),
+            None => !self.policies.goes_on_elsewhere(id) || entry.holds_nothing(),
+        })
+    }
+
+    /// Checks R4 on the whole state. For tests and alarms: costs in proportion to all budgets.
+    ///
+    /// # Errors
+    /// The first sum that exceeds what it may be.
+    pub fn check(&self) -> Result<(), Violation> {
+        for (id, entry) in &self.budgets {
+            if let Some(terms) = self.policies.active_terms(id) {
+                entry.check(id, &terms)?;
+            }
+        }
+        Ok(())
     }
 }

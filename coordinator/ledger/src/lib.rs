@@ -3,9 +3,23 @@
 //! A pure state machine. [`Ledger::apply`] is total: it never panics, reads no clock and draws
 //! no random number, so every replica that applies the same log is in the same state. What may
 //! be refused is refused as a value.
+//!
+//! The allocator proposes ([`Ledger::plans_for`], called by the leader), the ledger disposes
+//! ([`Ledger::apply`], on every replica). Rule numbers (R1–R9) are those of `docs/protocol.md`.
 
+pub mod allocator;
+mod budget;
 pub mod command;
+mod expiry;
 mod ledger;
+mod meter;
+mod policies;
+mod renewal;
+mod session;
+mod terms;
+mod view;
 
-pub use command::{Author, Command, Outcome, StampedHeartbeat};
-pub use ledger::Ledger;
+pub use command::{Author, Command, Outcome, Plan, StampedHeartbeat};
+pub use ledger::{Ledger, Violation};
+pub use policies::PolicyVersion;
+pub use view::Now;

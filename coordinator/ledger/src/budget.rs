@@ -1,0 +1,218 @@
+//! One budget: what each region was told of it since its echo, and what may be offered next (R4).
+
+use crate::ledger::Violation;
+use crate::meter::Meter;
+use crate::session::Session;
+use crate::terms::Terms;
+use quorate_shared::heartbeat::{Holding, Number};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::units::{Capacity, MicroTokens};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// One budget that somebody pushed beyond a floor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct BudgetEntry {
+    pub shares: BTreeMap<RegionName, Share>,
+    pub meter: Meter,
+}
+
+/// One region's part of a budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Share {
+    /// What responses from a number on said; the first is what the echo said. Never empty.
+    said: VecDeque<(Number, Holding)>,
+    /// True if what was last said no longer holds for a reason outside this region, so the next
+    /// response must say it anew.
+    pub restate: bool,
+    /// What the allocator would like.
+    pub target: Holding,
+    /// Wanted in one period, by the last report.
+    pub demand: MicroTokens,
+    /// Use, added up over sessions.
+    pub admitted: MicroTokens,
+    /// Refusals, added up over sessions.
+    pub refused: MicroTokens,
+    /// Totals by the last report of its session, for differences.
+    pub reported: ReportedTotals,
+}
+
+/// Running totals of one session as last reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReportedTotals {
+    pub session: u64,
+    pub admitted: MicroTokens,
+    pub refused: MicroTokens,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            said: VecDeque::from([(Number::default(), Holding::default())]),
+            restate: false,
+            target: Holding::default(),
+            demand: MicroTokens::ZERO,
+            admitted: MicroTokens::ZERO,
+            refused: MicroTokens::ZERO,
+            reported: ReportedTotals::default(),
+        }
+    }
+}
+
+impl Share {
+    /// What the newest response said.
+    pub fn offered(&self) -> Holding {
+        self.said.back().map(|(_, h)| h.clone()).unwrap_or_default()
+    }
+
+    /// The most of the pool that the region may hold.
+    pub fn pool_held(&self) -> Capacity {
+        self.said.iter().map(|(_, h)| h.pool).fold(Capacity::ZERO, Capacity::max)
+    }
+
+    /// The most that it may hold of one lender's floor.
+    pub fn borrowed_held(&self, lender: &RegionName) -> Capacity {
+        self.said.iter().map(|(_, h)| h.borrowed_from(lender)).fold(Capacity::ZERO, Capacity::max)
+    }
+
+    /// The least that it leaves alone of its own floor.
+    pub fn lent_held(&self) -> Capacity {
+        self.said.iter().map(|(_, h)| h.lent).reduce(Capacity::min).unwrap_or_default()
+    }
+
+    /// The most that it may use beyond its own floor.
+    pub fn extra_held(&self) -> Capacity {
+        self.said.iter().map(|(_, h)| h.pool.plus(h.borrowed_total())).fold(Capacity::ZERO, Capacity::max)
+    }
+
+    /// Forgets what was said before the echo.
+    pub fn take_echo(&mut self, echo: Number) {
+        while self.said.get(1).is_some_and(|(n, _)| *n <= echo) {
+            self.said.pop_front();
+        }
+    }
+
+    /// True if the region has not echoed what was last said.
+    pub fn in_flight(&self) -> bool {
+        self.said.len() > 1
+    }
+
+    /// True if a response to an agent that has echoed `echo` must carry this budget.
+    pub fn newer_than(&self, echo: Number) -> bool {
+        self.said.back().is_some_and(|(n, _)| *n > echo)
+    }
+
+    /// Says `holding` in the response of this number.
+    pub fn say(&mut self, number: Number, holding: Holding) {
+        if self.restate || self.offered() != holding {
+            self.said.push_back((number, holding));
+        }
+        self.restate = false;
+    }
+
+    /// The region's lease has ended: what it held is dead, what it lent is its own again.
+    pub fn expire(&mut self) {
+        self.said = Self::default().said;
+        self.restate = false;
+    }
+
+    /// A lender's promise is void, and with it what this region borrowed there.
+    pub fn lose_lender(&mut self, lender: &RegionName) {
+        for (_, holding) in &mut self.said {
+            self.restate |= holding.borrowed.remove(lender).is_some();
+        }
+    }
+
+    /// True if nothing is offered, held, wanted or reported.
+    pub fn is_idle(&self) -> bool {
+        !self.in_flight() && self.offered().is_zero() && self.target.is_zero() && self.demand.0 == 0 && !self.restate
+    }
+
+    /// True if something is under way with the region.
+    pub fn is_open(&self) -> bool {
+        self.in_flight() || self.restate || self.offered() != self.target
+    }
+}
+
+impl BudgetEntry {
+    /// The region's share, made if need be.
+    pub fn share(&mut self, region: &RegionName) -> &mut Share {
+        self.shares.entry(region.clone()).or_default()
+    }
+
+    /// R4: as much of a region's target as the others' holdings leave room for.
+    pub fn offer_to(&self, region: &RegionName, terms: &Terms) -> Holding {
+        let target = self.shares.get(region).map(|s| s.target.clone()).unwrap_or_default();
+        let others = || self.shares.iter().filter(|(name, _)| *name != region);
+        let pool_elsewhere: Capacity = others().map(|(_, s)| s.pool_held()).sum();
+        let lent_out = self.lent_out_by(region);
+        let borrow = |(lender, wanted): (RegionName, Capacity)| {
+            let promised = self.shares.get(&lender).map(Share::lent_held).unwrap_or_default();
+            let elsewhere: Capacity = others().map(|(_, s)| s.borrowed_held(&lender)).sum();
+            let loan = wanted.min(promised.minus(elsewhere));
+            (!loan.is_zero()).then_some((lender, loan))
+        };
+        Holding {
+            pool: target.pool.min(terms.pool.minus(pool_elsewhere)),
+            lent: target.lent.min(terms.of(region).lendable).max(lent_out),
+            borrowed: target.borrowed.into_iter().filter_map(borrow).collect(),
+        }
+    }
+
+    /// The most that others may hold of a region's floor.
+    pub fn lent_out_by(&self, lender: &RegionName) -> Capacity {
+        self.shares.iter().filter(|(name, _)| *name != lender).map(|(_, s)| s.borrowed_held(lender)).sum()
+    }
+
+    /// A region's lease has ended.
+    pub fn expire(&mut self, region: &RegionName) {
+        for (name, share) in &mut self.shares {
+            match name == region {
+                true => share.expire(),
+                false => share.lose_lender(region),
+            }
+        }
+    }
+
+    /// True if nothing is held and nothing wanted anywhere.
+    pub fn is_idle(&self) -> bool {
+        self.shares.values().all(Share::is_idle)
+    }
+
+    /// True if no region can be using more than its floor, or less.
+    pub fn holds_nothing(&self) -> bool {
+        self.shares.values().all(|s| s.said.iter().all(|(_, h)| h.is_zero()))
+    }
+
+    /// R9: true if all that may be held beyond floors is allowed by these terms.
+    pub fn fits(&self, terms: &Terms) -> bool {
+        let pool: Capacity = self.shares.values().map(Share::pool_held).sum();
+        let lent_fits = |(name, share): (&RegionName, &Share)| {
+            share.said.iter().all(|(_, h)| h.lent.fits(terms.of(name).lendable)) && self.lent_out_by(name).fits(terms.of(name).lendable)
+        };
+        pool.fits(terms.pool) && self.shares.iter().all(lent_fits)
+    }
+
+    /// Checks R4.
+    pub fn check(&self, id: &BudgetId, terms: &Terms) -> Result<(), Violation> {
+        let broken = |what, held: Capacity, limit: Capacity| match held.fits(limit) {
+            true => Ok(()),
+            false => Err(Violation { budget: id.clone(), what, held, limit }),
+        };
+        broken("pool held by all regions", self.shares.values().map(Share::pool_held).sum(), terms.pool)?;
+        for (name, share) in &self.shares {
+            broken("borrowed by all regions from one", self.lent_out_by(name), share.lent_held())?;
+            broken("lent by one region", share.lent_held(), terms.of(name).floor)?;
+        }
+        Ok(())
+    }
+
+    /// Which of its regions have something under way, for [`Session::open`].
+    pub fn mark_open(&self, id: &BudgetId, regions: &mut BTreeMap<RegionName, Session>) {
+        for (name, _) in self.shares.iter().filter(|(_, share)| share.is_open()) {
+            if let Some(session) = regions.get_mut(name) {
+                session.open.insert(id.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One heartbeat, applied: expire, order, echo, reports, offers — in this order.
+
+use crate::Ledger;
+use crate::budget::{BudgetEntry, ReportedTotals};
+use crate::command::{Outcome, Plan, StampedHeartbeat};
+use crate::session::Session;
+use crate::terms::Terms;
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::time::LeaderTime;
+use quorate_shared::units::MicroTokens;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+impl Ledger {
+    pub(crate) fn apply_heartbeat(&mut self, log_term: u64, stamped: &StampedHeartbeat) -> Outcome {
+        if stamped.office.term != log_term {
+            return Outcome::WrongOffice;
+        }
+        let beat = &stamped.heartbeat;
+        if self.founding.is_none() || !self.knows(&beat.region) {
+            return Outcome::Heartbeat(Answer::UnknownRegion);
+        }
+        let at = self.advance_clock(stamped.office, stamped.at);
+        self.expire(at);
+        let before = match self.accept(beat, at) {
+            Ok(before) => before,
+            Err(newest) => return Outcome::Heartbeat(Answer::Stale { newest }),
+        };
+        self.take_echo(beat, at);
+        self.take_reports(beat, at, (before != LeaderTime::ZERO).then(|| at.since(before)));
+        self.activate_if_confirmed();
+        self.take_plans(&stamped.plans);
+        Outcome::Heartbeat(self.respond(beat, stamped.office, at))
+    }
+
+    fn knows(&self, region: &RegionName) -> bool {
+        self.policies.active.set.regions.contains_key(region) || self.policies.newest().regions.contains_key(region)
+    }
+
+    /// The entry's date, not before any earlier one of its office. The first entry of an office
+    /// makes every earlier date meaningless.
+    fn advance_clock(&mut self, office: Office, at: LeaderTime) -> LeaderTime {
+        if office != self.clock.office {
+            self.clock.office = office;
+            self.clock.at = at;
+            self.regions.values_mut().for_each(Session::forget_dates);
+            self.budgets.values_mut().for_each(|entry| entry.meter.restart());
+        }
+        self.clock.at = self.clock.at.max(at);
+        self.clock.at
+    }
+
+    /// R1. Gives the date of the heartbeat before, or the newest number if this one is not newer.
+    fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<LeaderTime, Number> {
+        let session = self.regions.entry(beat.region.clone()).or_insert_with(|| Session::new(beat.agent.clone(), beat.store.clone()));
+        let before = session.last;
+        if !session.accept(beat.number, at) {
+            return Err(session.newest);
+        }
+        session.agent.clone_from(&beat.agent);
+        session.store.clone_from(&beat.store);
+        Ok(before)
+    }
+
+    fn take_echo(&mut self, beat: &Heartbeat, at: LeaderTime) {
+        let (Some(echo), Some(session)) = (beat.echo, self.regions.get_mut(&beat.region)) else { return };
+        session.take_echo(Stamp { at: echo.at.min(at), ..echo }, self.clock.office);
+        let echo = session.echo;
+        let mut settled = Vec::new();
+        for id in &session.open {
+            let Some(entry) = self.budgets.get_mut(id) else {
+                settled.push(id.clone());
+                continue;
+            };
+            let share = entry.share(&beat.region);
+            share.take_echo(echo);
+            if !share.is_open() {
+                settled.push(id.clone());
+            }
+        }
+        for id in settled {
+            session.open.remove(&id);
+            if self.budgets.get(&id).is_some_and(BudgetEntry::is_idle) {
+                self.budgets.remove(&id);
+            }
+        }
+    }
+
+    fn take_reports(&mut self, beat: &Heartbeat, at: LeaderTime, span: Option<Duration>) {
+        let mut named = BTreeSet::new();
+        for report in &beat.reports {
+            let Some(terms) = self.policies.active_terms(&report.budget) else { continue };
+            if !self.budgets.contains_key(&report.budget) && !outgrows_floor(report, &beat.region, &terms) {
+                continue;
+            }
+            let entry = self.budgets.entry(report.budget.clone()).or_default();
+            let admitted = entry.share(&beat.region).take_report(report, beat.number.session);
+            // of the first report in an office nobody can say which span it covers
+            if let Some(span) = span {
+                let overshoot = entry.meter.count(admitted, at, span, terms.limit);
+                let worst = self.overshoot.entry(report.budget.policy.clone()).or_default();
+                *worst = (*worst).max(overshoot);
+            }
+            named.insert(report.budget.clone());
+        }
+        let Some(session) = self.regions.get_mut(&beat.region) else { return };
+        let silent: Vec<BudgetId> = session.reported.difference(&named).cloned().collect();
+        session.reported = named;
+        for id in silent {
+            let Some(entry) = self.budgets.get_mut(&id) else { continue };
+            entry.share(&beat.region).demand = MicroTokens::ZERO;
+            if entry.is_idle() {
+                self.budgets.remove(&id);
+            }
+        }
+    }
+
+    fn take_plans(&mut self, plans: &[Plan]) {
+        for plan in plans {
+            if self.policies.offer_terms(&plan.budget).is_none() {
+                continue;
+            }
+            let Some(entry) = self.budgets.get_mut(&plan.budget) else { continue };
+            for (region, target) in &plan.targets {
+                if self.regions.get(region).is_some_and(|s| !s.expired) {
+                    entry.share(region).target = target.clone();
+                }
+            }
+            for (region, share) in &mut entry.shares {
+                if !plan.targets.contains_key(region) {
+                    share.target = Default::default();
+                }
+            }
+            entry.mark_open(&plan.budget, &mut self.regions);
+        }
+    }
+
+    /// R9: budgets that end with the active set are to be given up before it ends.
+    pub(crate) fn wind_down_ending_budgets(&mut self) {
+        for (id, entry) in &mut self.budgets {
+            if self.policies.offer_terms(id).is_none() {
+                entry.shares.values_mut().for_each(|share| share.target = Default::default());
+            }
+            // the pending set may allow less than was offered
+            for share in entry.shares.values_mut().filter(|s| !s.offered().is_zero()) {
+                share.restate = true;
+            }
+            entry.mark_open(id, &mut self.regions);
+        }
+    }
+
+    fn respond(&mut self, beat: &Heartbeat, office: Office, at: LeaderTime) -> Answer {
+        let in_force = self.policies.in_force();
+        let lenders = self.promises(&beat.region, at);
+        let (Some(founding), Some(session)) = (&self.founding, self.regions.get_mut(&beat.region)) else {
+            return Answer::UnknownRegion;
+        };
+        session.say(founding.lease, in_force);
+        let (full, genesis, echo, open) = (session.wants_full(), session.is_genesis(), session.echo, session.open.clone());
+        let response = Response {
+            stamp: Stamp { number: beat.number, office, at },
+            lease: founding.lease,
+            drift: founding.drift,
+            full,
+            genesis,
+            lenders,
+            policies: in_force,
+            sets: self.policies.newer_than(beat.policies),
+            subject_key: founding.subject_key.clone(),
+            offers: Vec::new(),
+        };
+        for id in &open {
+            self.offer(id, &beat.region, beat.number);
+        }
+        let offers = match full {
+            true => self.all_offers(&beat.region),
+            false => self.offers_since(&beat.region, &open, echo),
+        };
+        Answer::Renewed(Box::new(Response { offers, ..response }))
+    }
+
+    /// Makes the region the offer that R4 leaves room for.
+    fn offer(&mut self, id: &BudgetId, region: &RegionName, number: Number) {
+        let terms = self.policies.offer_terms(id).or_else(|| self.policies.active_terms(id));
+        let (Some(terms), Some(entry)) = (terms, self.budgets.get_mut(id)) else { return };
+        let holding = entry.offer_to(region, &terms);
+        entry.share(region).say(number, holding);
+    }
+
+    fn all_offers(&self, region: &RegionName) -> Vec<Offer> {
+        let held = self.budgets.iter().filter_map(|(id, entry)| Some((id, entry.shares.get(region)?.offered())));
+        held.filter(|(_, h)| !h.is_zero()).map(|(id, holding)| Offer { budget: id.clone(), holding }).collect()
+    }
+
+    /// R4: every offer since the echo.
+    fn offers_since(&self, region: &RegionName, open: &BTreeSet<BudgetId>, echo: Number) -> Vec<Offer> {
+        let shares = open.iter().filter_map(|id| Some((id, self.budgets.get(id)?.shares.get(region)?)));
+        let newer = shares.filter(|(_, share)| share.newer_than(echo));
+        newer.map(|(id, share)| Offer { budget: id.clone(), holding: share.offered() }).collect()
+    }
+
+    /// `remaining_j` of every other region whose promise stands at `at`.
+    fn promises(&self, region: &RegionName, at: LeaderTime) -> BTreeMap<RegionName, Duration> {
+        let others = self.regions.iter().filter(|(name, _)| *name != region);
+        let standing = others.filter_map(|(name, s)| Some((name.clone(), s.lend_horizon?.since(at))));
+        standing.filter(|(_, left)| !left.is_zero()).collect()
+    }
+}
+
+impl crate::budget::Share {
+    /// Takes a report; gives what was admitted since the one before.
+    fn take_report(&mut self, report: &Report, session: u64) -> MicroTokens {
+        // another session, or an agent that forgot an idle budget and counts it anew
+        if self.reported.session != session || report.admitted < self.reported.admitted {
+            self.reported = ReportedTotals { session, ..ReportedTotals::default() };
+        }
+        let admitted = report.admitted.saturating_sub(self.reported.admitted);
+        let refused = report.refused.saturating_sub(self.reported.refused);
+        self.reported = ReportedTotals { session, admitted: report.admitted, refused: report.refused };
+        self.admitted = self.admitted.saturating_add(admitted);
+        self.refused = self.refused.saturating_add(refused);
+        self.demand = report.demand;
+        admitted
+    }
+}
+
+/// True if the region wants more than its floor gives it.
+fn outgrows_floor(report: &Report, region: &RegionName, terms: &Terms) -> bool {
+    let floor = terms.of(region).floor;
+    report.demand > floor.rate || report.largest > floor.burst
+}

@@ -1,0 +1,145 @@
+//! What the ledger knows of one region beside its budgets: numbers, dates, what was said since its echo.
+
+use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp, StoreReport};
+use quorate_shared::names::BudgetId;
+use quorate_shared::time::LeaderTime;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// One region's lease on all that it holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Session {
+    /// The last accepted number (R1).
+    pub newest: Number,
+    /// `last`: the date of that heartbeat, in the office of the ledger's clock.
+    pub last: LeaderTime,
+    /// True once the lease has ended and everything was taken back.
+    pub expired: bool,
+    /// True until the region has echoed a response for the first time.
+    pub genesis: bool,
+    /// The newest response known to be applied, of any session.
+    pub echo: Number,
+    /// Responses are full until one of at least this number is echoed.
+    pub full_from: Number,
+    /// `L` and policies in force as said by the responses since the echo; the first is the echo's own.
+    pub said: VecDeque<Said>,
+    /// Until when the region has promised to leave alone what it has lent; `None`: unknown.
+    pub lend_horizon: Option<LeaderTime>,
+    /// Budgets of which something is under way with this region: an offer that it has not
+    /// echoed, or a target that it has not been offered.
+    pub open: BTreeSet<BudgetId>,
+    /// Budgets that its last heartbeat named.
+    pub reported: BTreeSet<BudgetId>,
+    /// For display.
+    pub agent: String,
+    /// For display.
+    pub store: StoreReport,
+}
+
+/// What responses from `from` on said to the whole region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Said {
+    pub from: Number,
+    pub lease: Duration,
+    pub policies: PoliciesInForce,
+}
+
+impl Session {
+    /// A region that was never heard of: it has no policies, hence no floor, and no lease.
+    pub fn new(agent: String, store: StoreReport) -> Self {
+        Self {
+            newest: Number::default(),
+            last: LeaderTime::ZERO,
+            expired: false,
+            genesis: true,
+            echo: Number::default(),
+            full_from: Number::default(),
+            said: VecDeque::from([Said { from: Number::default(), lease: Duration::ZERO, policies: PoliciesInForce::default() }]),
+            lend_horizon: None,
+            open: BTreeSet::new(),
+            reported: BTreeSet::new(),
+            agent,
+            store,
+        }
+    }
+
+    /// The longest `L` that the region may be counting on.
+    pub fn lease(&self) -> Duration {
+        self.said.iter().map(|s| s.lease).max().unwrap_or_default()
+    }
+
+    /// R1: takes the number if it is greater than any before.
+    pub fn accept(&mut self, number: Number, at: LeaderTime) -> bool {
+        if number <= self.newest {
+            return false;
+        }
+        if number.session > self.newest.session || self.expired {
+            self.full_from = number;
+        }
+        self.genesis &= self.newest == Number::default() || number.session == self.newest.session;
+        self.newest = number;
+        self.last = self.last.max(at);
+        self.expired = false;
+        true
+    }
+
+    /// Takes an echo: what was said before it is over, and its date bounds what the region has promised.
+    pub fn take_echo(&mut self, echo: Stamp, office: Office) {
+        if echo.number.session != self.newest.session || echo.number >= self.newest || echo.number < self.echo {
+            return;
+        }
+        self.genesis = false;
+        self.echo = echo.number;
+        while self.said.get(1).is_some_and(|s| s.from <= echo.number) {
+            self.said.pop_front();
+        }
+        if echo.office == office
+            && let Some(said) = self.said.front()
+        {
+            self.lend_horizon = Some(echo.at.after(said.lease));
+        }
+    }
+
+    /// True if the response to the newest heartbeat must carry everything.
+    pub fn wants_full(&self) -> bool {
+        self.echo < self.full_from
+    }
+
+    /// True if the region may believe that nothing was ever admitted in it: it is in its very
+    /// first session, and has applied no response yet.
+    pub fn is_genesis(&self) -> bool {
+        self.genesis && self.newest.session == 1
+    }
+
+    /// Notes what the response to the newest heartbeat says to the whole region.
+    pub fn say(&mut self, lease: Duration, policies: PoliciesInForce) {
+        let same = self.said.back().is_some_and(|s| s.lease == lease && s.policies == policies);
+        if !same {
+            self.said.push_back(Said { from: self.newest, lease, policies });
+        }
+    }
+
+    /// R9: true if whatever the region may be acting on has the smaller floors of set `version`,
+    /// or no floors at all.
+    pub fn has_confirmed(&self, version: u64) -> bool {
+        self.said.iter().all(|s| s.policies.active == 0 || s.policies.active >= version || s.policies.next == Some(version))
+    }
+
+    /// Version of the active set that the region has confirmed.
+    pub fn confirmed_policies(&self) -> u64 {
+        self.said.front().map_or(0, |s| s.policies.active)
+    }
+
+    /// A new office: the date of the last heartbeat and of every promise means nothing any more.
+    pub fn forget_dates(&mut self) {
+        self.last = LeaderTime::ZERO;
+        self.lend_horizon = None;
+    }
+
+    /// The operator's word that the region serves nothing.
+    pub fn fence(&mut self) {
+        self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
+        self.genesis = false;
+    }
+}

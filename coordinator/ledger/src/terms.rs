@@ -1,0 +1,76 @@
+//! The terms of one budget: its limit, and what of it is floor, lendable and pool.
+
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::{Limit, PolicySet};
+use quorate_shared::units::Capacity;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A policy set with its overrides by subject.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SetWithOverrides {
+    pub set: Arc<PolicySet>,
+    pub overrides: BTreeMap<PolicyName, BTreeMap<SubjectHash, Limit>>,
+}
+
+/// The terms of one budget.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Terms {
+    /// The limit; while a change is pending, the active one.
+    pub limit: Limit,
+    /// Each region's floor and what of it may be lent.
+    pub floors: BTreeMap<RegionName, FloorTerms>,
+    /// `R − Σ f`.
+    pub pool: Capacity,
+}
+
+/// One region's floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct FloorTerms {
+    /// `f`.
+    pub floor: Capacity,
+    /// `λ`.
+    pub lendable: Capacity,
+}
+
+impl SetWithOverrides {
+    pub fn new(set: Arc<PolicySet>, key: &SubjectKey) -> Self {
+        let with_overrides = set.policies.iter().filter(|p| !p.overrides.is_empty());
+        let overrides = with_overrides.map(|p| (p.name.clone(), p.overrides_by_hash(key))).collect();
+        Self { set, overrides }
+    }
+
+    /// True if budgets of this kind exist under the set.
+    pub fn has(&self, budget: &BudgetId) -> bool {
+        self.set.policy(&budget.policy).is_some_and(|p| p.generation == budget.generation)
+    }
+
+    /// The terms of a budget under this set alone.
+    pub fn terms(&self, budget: &BudgetId) -> Option<Terms> {
+        let policy = self.set.policy(&budget.policy).filter(|p| p.generation == budget.generation)?;
+        let own = self.overrides.get(&policy.name).and_then(|o| o.get(&budget.subject));
+        let limit = own.copied().unwrap_or(policy.limit);
+        let with_lendable = |(name, floor)| (name, FloorTerms { floor, lendable: policy.lendable_of(floor) });
+        let floors: BTreeMap<_, _> = self.set.floors(policy, limit).into_iter().map(with_lendable).collect();
+        let pool = limit.capacity().minus(floors.values().map(|f| f.floor).sum());
+        Some(Terms { limit, floors, pool })
+    }
+}
+
+impl Terms {
+    /// Floor and lendable part of a region; nothing for one that has none.
+    pub fn of(&self, region: &RegionName) -> FloorTerms {
+        self.floors.get(region).copied().unwrap_or_default()
+    }
+
+    /// R9: what may be offered while a change to `next` is pending: the smaller of both, part by part.
+    pub fn smaller(mut self, next: &Self) -> Self {
+        self.pool = self.pool.min(next.pool);
+        for (region, terms) in &mut self.floors {
+            let other = next.of(region);
+            *terms = FloorTerms { floor: terms.floor.min(other.floor), lendable: terms.lendable.min(other.lendable) };
+        }
+        self
+    }
+}

@@ -1,0 +1,135 @@
+//! The ledger as people see it.
+
+use crate::Ledger;
+use crate::budget::{BudgetEntry, Share};
+use crate::session::Session;
+use crate::terms::Terms;
+use quorate_shared::api::{Bounds, BudgetShare, BudgetState, CapacityTokens, PolicyBound, RegionState, Regions, StoreStatus};
+use quorate_shared::bound::{Circumstances, bound};
+use quorate_shared::heartbeat::Office;
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
+use quorate_shared::policy::Policy;
+use quorate_shared::time::LeaderTime;
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The leader's clock, where the one who asks is the leader.
+pub type Now = Option<(Office, LeaderTime)>;
+
+impl Ledger {
+    /// Each region's session. Without the leader's clock nobody can say how old they are.
+    pub fn regions(&self, now: Now) -> Regions {
+        let now = now.filter(|(office, _)| *office == self.clock.office).map(|(_, at)| at);
+        let sets = [&self.policies.active.set, self.policies.newest()];
+        let mut names: BTreeSet<&RegionName> = sets.iter().flat_map(|s| s.regions.keys()).collect();
+        names.extend(self.regions.keys());
+        Regions { regions: names.into_iter().map(|name| self.region_state(name, now)).collect() }
+    }
+
+    fn region_state(&self, name: &RegionName, now: Option<LeaderTime>) -> RegionState {
+        let session = self.regions.get(name);
+        let horizon = session.zip(now).map(|(s, at)| self.horizon(s, at)).unwrap_or_default();
+        let state = match (session, now) {
+            (Some(s), Some(_)) if !s.expired && !horizon.is_zero() => "live",
+            (Some(_), Some(_)) => "expired",
+            _ => "unknown",
+        };
+        let age = |(s, at): (&Session, LeaderTime)| (s.last != LeaderTime::ZERO).then(|| millis(at.since(s.last)));
+        RegionState {
+            region: name.to_string(),
+            state: state.to_owned(),
+            session: session.map_or(0, |s| s.newest.session),
+            horizon_ms: millis(horizon),
+            heartbeat_age_ms: session.zip(now).and_then(age),
+            agents: session.map(|s| vec![s.agent.clone()]).unwrap_or_default(),
+            store: session.map(|s| StoreStatus { kind: s.store.kind.clone(), healthy: s.store.healthy }).unwrap_or_default(),
+            mode: if state == "live" { "leased" } else { "floor" }.to_owned(),
+            weight: self.policies.active.set.regions.get(name).map_or(0, |r| r.weight),
+            policies: session.map_or(0, Session::confirmed_policies),
+        }
+    }
+
+    /// Until the leader takes everything back.
+    fn horizon(&self, session: &Session, at: LeaderTime) -> Duration {
+        let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
+        match session.expired {
+            true => Duration::ZERO,
+            false => session.last.after(drift.stretch(session.lease())).since(at),
+        }
+    }
+
+    /// The budgets that have an entry, in order, of one policy and one subject if named.
+    pub fn budgets<'a>(&'a self, policy: Option<&'a PolicyName>) -> impl Iterator<Item = BudgetState> + 'a {
+        let wanted = move |id: &BudgetId| policy.is_none_or(|p| id.policy == *p);
+        self.budgets.iter().filter(move |(id, _)| wanted(id)).filter_map(|(id, entry)| self.budget_state(id, entry))
+    }
+
+    fn budget_state(&self, id: &BudgetId, entry: &BudgetEntry) -> Option<BudgetState> {
+        let terms = self.policies.active_terms(id)?;
+        let none = Share::default();
+        let share = |name: &RegionName| budget_share(entry.shares.get(name).unwrap_or(&none), terms.of(name).floor);
+        Some(BudgetState {
+            policy: id.policy.to_string(),
+            subject: id.subject.to_string(),
+            limit: terms.limit.capacity().into(),
+            period_ms: millis(terms.limit.period()),
+            regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
+        })
+    }
+
+    /// Promise and measurement of each policy.
+    pub fn bounds(&self) -> Bounds {
+        Bounds { policies: self.policies.active.set.policies.iter().map(|p| self.policy_bound(p)).collect() }
+    }
+
+    fn policy_bound(&self, policy: &Policy) -> PolicyBound {
+        let set = &self.policies.active.set;
+        let limits = std::iter::once(policy.limit).chain(policy.overrides.iter().map(|o| o.limit));
+        let largest = limits.max_by_key(|l| (l.capacity().burst, l.capacity().rate)).unwrap_or(policy.limit);
+        let floors: Capacity = set.floors(policy, largest).into_values().sum();
+        let now = Circumstances { limit: largest.capacity(), floors, change_pending: self.policies.next.is_some() };
+        PolicyBound {
+            policy: policy.name.to_string(),
+            bound: bound(policy, now),
+            measured_overshoot: self.overshoot.get(&policy.name).copied().unwrap_or_default().tokens(),
+            utilisation: self.utilisation(&policy.name),
+        }
+    }
+
+    /// Demand that is served by what its region may use, against the demand that the limit could
+    /// serve: 1 if no capacity is idle where another region lacks it.
+    fn utilisation(&self, policy: &PolicyName) -> Option<f64> {
+        let (mut served, mut servable) = (0_u128, 0_u128);
+        for (id, entry) in self.budgets.iter().filter(|(id, _)| id.policy == *policy) {
+            let Some(terms) = self.policies.active_terms(id) else { continue };
+            let demand: u128 = entry.shares.values().map(|s| u128::from(s.demand.0)).sum();
+            servable += demand.min(u128::from(terms.limit.capacity().rate.0));
+            served += entry.shares.iter().map(|(name, s)| u128::from(s.demand.min(usable(s, name, &terms).rate).0)).sum::<u128>();
+        }
+        (servable > 0).then(|| served.min(servable) as f64 / servable as f64)
+    }
+}
+
+fn usable(share: &Share, name: &RegionName, terms: &Terms) -> Capacity {
+    share.offered().entitlement(terms.of(name).floor, false, true, |_| true)
+}
+
+fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
+    let offered = share.offered();
+    let tokens = CapacityTokens::from;
+    BudgetShare {
+        floor: tokens(floor),
+        held: tokens(floor.minus(share.lent_held()).plus(share.extra_held())),
+        offered: tokens(offered.entitlement(floor, false, true, |_| true)),
+        lent: tokens(offered.lent),
+        borrowed: tokens(offered.borrowed_total()),
+        demand: MicroTokens::tokens(share.demand),
+        admitted: share.admitted.tokens(),
+        refused: share.refused.tokens(),
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

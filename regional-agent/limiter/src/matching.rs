@@ -1,0 +1,169 @@
+//! From a request's attributes to the budgets it is charged to, by the policy sets in force.
+
+use crate::decision::Charge;
+use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The policy sets in force in one region, prepared for matching.
+#[derive(Clone, Debug)]
+pub struct PolicyTable {
+    in_force: PoliciesInForce,
+    key: SubjectKey,
+    rows: Vec<Row>,
+}
+
+/// One policy, with what this region may do under it.
+#[derive(Clone, Debug)]
+struct Row {
+    policy: Policy,
+    base: Share,
+    overrides: BTreeMap<SubjectHash, Share>,
+}
+
+/// A limit and this region's part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    limit: Limit,
+    floor: Capacity,
+    lendable: Capacity,
+}
+
+/// One policy that a request meets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Its name.
+    pub policy: PolicyName,
+    /// What is charged.
+    pub charge: Charge,
+    /// What to do while the store cannot be asked.
+    pub on_store_failure: OnStoreFailure,
+}
+
+impl PolicyTable {
+    /// The table of `region` under `active`, and under `next` too while that is pending: then
+    /// each floor is the smaller of both (R9).
+    pub fn new(region: &RegionName, active: &Arc<PolicySet>, next: Option<&Arc<PolicySet>>, key: SubjectKey) -> Self {
+        let in_force = PoliciesInForce { active: active.version, next: next.map(|n| n.version) };
+        let rows = active.policies.iter().map(|policy| row(region, active, policy, next.map(Arc::as_ref), &key)).collect();
+        Self { in_force, key, rows }
+    }
+
+    /// No policies at all: what a region has before its first response.
+    pub fn empty() -> Self {
+        Self { in_force: PoliciesInForce::default(), key: SubjectKey::new([0; 32]), rows: Vec::new() }
+    }
+
+    /// Which sets it was made of.
+    pub fn in_force(&self) -> PoliciesInForce {
+        self.in_force
+    }
+
+    /// Every policy that a request with these attributes meets, with what it costs there: `cost`
+    /// if the request says so, else as the policy says.
+    pub fn matches<'a>(&'a self, attribute: impl Fn(&str) -> Option<&'a str> + Copy, cost: Option<MicroTokens>) -> Vec<Matched> {
+        self.rows.iter().filter_map(|row| self.meet(row, attribute, cost)).collect()
+    }
+
+    fn meet<'a>(&'a self, row: &'a Row, attribute: impl Fn(&str) -> Option<&'a str> + Copy, cost: Option<MicroTokens>) -> Option<Matched> {
+        let policy = &row.policy;
+        let subject = policy.subject(&self.key, attribute)?;
+        let share = row.overrides.get(&subject).unwrap_or(&row.base);
+        let charge = Charge {
+            budget: policy.budget(subject),
+            limit: share.limit,
+            floor: share.floor,
+            lendable: share.lendable,
+            cost: cost.unwrap_or_else(|| cost_of(&policy.cost, attribute)),
+            enforced: match policy.mode {
+                Mode::Enforce => true,
+                Mode::Observe => false,
+                Mode::Canary(part) => subject.millionth() < part.0,
+            },
+        };
+        Some(Matched { policy: policy.name.clone(), charge, on_store_failure: policy.on_store_failure })
+    }
+
+    /// A charge of nothing on one budget, if there is such a budget.
+    pub fn look_at(&self, budget: &BudgetId) -> Option<Charge> {
+        let row = self.rows.iter().find(|r| r.policy.name == budget.policy && r.policy.generation == budget.generation)?;
+        let share = row.overrides.get(&budget.subject).unwrap_or(&row.base);
+        Some(Charge {
+            budget: budget.clone(),
+            limit: share.limit,
+            floor: share.floor,
+            lendable: share.lendable,
+            cost: MicroTokens::ZERO,
+            enforced: true,
+        })
+    }
+
+    /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
+    /// the burst that an unused bucket of each had until now.
+    pub fn changed_since(&self, before: Option<&Self>) -> Vec<(PolicyName, u64, MicroTokens)> {
+        let changed = |row: &Row| {
+            let id = |burst| (row.policy.name.clone(), row.policy.generation, burst);
+            let Some(before) = before else { return Some(id(MicroTokens::ZERO)) };
+            let old = before.rows.iter().find(|r| r.policy.name == row.policy.name)?;
+            match old.policy.generation == row.policy.generation {
+                false => Some(id(MicroTokens::ZERO)),
+                true if old.overrides != row.overrides => Some(id(MicroTokens::ZERO)),
+                true if old.base != row.base => Some(id(old.base.floor.burst)),
+                true => None,
+            }
+        };
+        self.rows.iter().filter_map(changed).collect()
+    }
+}
+
+fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&PolicySet>, key: &SubjectKey) -> Row {
+    let successor = next.and_then(|set| Some((set, set.policy(&policy.name)?)));
+    let own = policy.overrides_by_hash(key);
+    let theirs = successor.map(|(_, p)| p.overrides_by_hash(key)).unwrap_or_default();
+    let share = |subject: Option<&SubjectHash>| {
+        let pick = |overrides: &BTreeMap<SubjectHash, Limit>, base| subject.and_then(|s| overrides.get(s)).copied().unwrap_or(base);
+        let now = share_of(region, active, policy, pick(&own, policy.limit));
+        match successor {
+            None => now,
+            Some((set, p)) => now.smaller(share_of(region, set, p, pick(&theirs, p.limit))),
+        }
+    };
+    let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
+    Row { policy: policy.clone(), base: share(None), overrides }
+}
+
+fn share_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> Share {
+    let floor = set.floors(policy, limit).get(region).copied().unwrap_or_default();
+    Share { limit, floor, lendable: policy.lendable_of(floor) }
+}
+
+impl Share {
+    /// R9. A successor of another kind counts in its own period, so its rate is brought to the
+    /// active period first.
+    fn smaller(self, next: Self) -> Self {
+        if !self.limit.same_kind(next.limit) {
+            let burst = self.floor.burst.min(next.floor.burst);
+            let rate = slower(self, next);
+            return Self { floor: Capacity::new(rate, burst), lendable: self.lendable.min(Capacity::new(rate, burst)), ..self };
+        }
+        Self { limit: self.limit, floor: self.floor.min(next.floor), lendable: self.lendable.min(next.lendable) }
+    }
+}
+
+/// The smaller of two rates, in tokens per period of the first, rounded down.
+fn slower(now: Share, next: Share) -> MicroTokens {
+    let micros = |l: Limit| u64::try_from(l.period().as_micros()).unwrap_or(u64::MAX);
+    now.floor.rate.min(next.floor.rate.scale_floor(micros(now.limit), micros(next.limit)))
+}
+
+fn cost_of<'a>(rule: &CostRule, attribute: impl Fn(&str) -> Option<&'a str>) -> MicroTokens {
+    match rule {
+        CostRule::Fixed(cost) => *cost,
+        CostRule::ByAttribute { attribute: name, values, otherwise } => {
+            attribute(name).and_then(|value| values.get(value)).copied().unwrap_or(*otherwise)
+        }
+    }
+}
