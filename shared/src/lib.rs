@@ -6,6 +6,7 @@
 pub mod api;
 pub mod bound;
 pub mod heartbeat;
+pub mod located;
 pub mod names;
 pub mod policy;
 pub mod problem;

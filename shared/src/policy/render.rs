@@ -1,1 +1,250 @@
-//! Placeholder.
+//! A policy set back as a document, and the difference between two sets.
+//!
+//! Whatever [`super::read::policy_set`] reads, [`document`] writes so that it reads back equal.
+//! The version and the generations are not in it: they are the ledger's, not the author's.
+
+use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
+use crate::located::{Node, Value};
+use crate::names::RegionName;
+use crate::text::{Rate, ShareText};
+use crate::units::PartsPerMillion;
+
+mod diff;
+
+pub use diff::{Change, diff};
+
+/// How the keys of fields are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// `on-store-failure`: YAML and TOML.
+    Kebab,
+    /// `on_store_failure`: JSON.
+    Snake,
+}
+
+impl Keys {
+    fn spell(self, key: &str) -> String {
+        match self {
+            Self::Kebab => key.to_owned(),
+            Self::Snake => key.replace('-', "_"),
+        }
+    }
+}
+
+/// The set as a document. Every default is written out, except what is empty or `false`.
+pub fn document(set: &PolicySet, keys: Keys) -> Node {
+    let region = |(name, region): (&RegionName, &Region)| (name.as_str().to_owned(), Node::map([("weight", Node::number(region.weight))]));
+    let policies = set.policies.iter().map(|p| Node::map(fields(p).into_iter().map(|(key, node)| (keys.spell(key), node))));
+    Node::map([("regions", Node::map(set.regions.iter().map(region))), ("policies", Node::list(policies))])
+}
+
+/// The fields of a policy in the order in which people write them. No field has a key in it
+/// that would be spelled differently in JSON.
+fn fields(policy: &Policy) -> Vec<(&'static str, Node)> {
+    let mut fields = vec![("name", Node::text(&policy.name))];
+    if !policy.matches.is_empty() {
+        fields.push(("match", Node::map(policy.matches.iter().map(|(name, m)| (name.clone(), matcher(m))))));
+    }
+    if !policy.per.is_empty() {
+        fields.push(("per", Node::list(policy.per.iter().map(Node::text))));
+    }
+    fields.push(("limit", Node::map(std::iter::once(("algorithm", Node::text("token-bucket"))).chain(limit(policy.limit)))));
+    fields.push(("floor", floor(&policy.floor)));
+    fields.push(("lendable", share(policy.lendable)));
+    if policy.allow_overcommit {
+        fields.push(("allow-overcommit", Node::new(Value::Bool(true))));
+    }
+    fields.push(("cost", cost(&policy.cost)));
+    if !policy.overrides.is_empty() {
+        fields.push(("overrides", Node::list(policy.overrides.iter().map(overriding))));
+    }
+    fields.push(("on-store-failure", Node::text(on_store_failure(policy.on_store_failure))));
+    fields.push(("mode", mode(policy.mode)));
+    fields
+}
+
+/// A value that holds a `*` is written in a list, where it is exact.
+fn matcher(matcher: &Matcher) -> Node {
+    match matcher {
+        Matcher::Present => Node::text("*"),
+        Matcher::Prefix(prefix) => Node::text(format_args!("{prefix}*")),
+        Matcher::OneOf(values) => match values.as_slice() {
+            [value] if !value.contains('*') => Node::text(value),
+            values => Node::list(values.iter().map(Node::text)),
+        },
+    }
+}
+
+fn limit(limit: Limit) -> [(&'static str, Node); 2] {
+    match limit {
+        Limit::TokenBucket { rate, period, burst } => [("rate", Node::text(Rate { amount: rate, period })), ("burst", Node::number(burst))],
+    }
+}
+
+fn floor(floor: &FloorRule) -> Node {
+    match floor {
+        FloorRule::Together(part) => share(*part),
+        FloorRule::Each(parts) => Node::map(parts.iter().map(|(name, part)| (name.as_str(), share(*part)))),
+    }
+}
+
+fn share(part: PartsPerMillion) -> Node {
+    Node::text(ShareText(part))
+}
+
+fn cost(cost: &CostRule) -> Node {
+    match cost {
+        CostRule::Fixed(cost) => Node::number(cost),
+        CostRule::ByAttribute { attribute, values, otherwise } => Node::map([
+            ("attribute", Node::text(attribute)),
+            ("values", Node::map(values.iter().map(|(value, cost)| (value.as_str(), Node::number(cost))))),
+            ("otherwise", Node::number(otherwise)),
+        ]),
+    }
+}
+
+fn overriding(of: &Override) -> Node {
+    let subject = Node::map(of.subject.iter().map(|(name, value)| (name.as_str(), Node::text(value))));
+    Node::map([("subject", subject), ("limit", Node::map(limit(of.limit)))])
+}
+
+const fn on_store_failure(answer: OnStoreFailure) -> &'static str {
+    match answer {
+        OnStoreFailure::Emergency => "emergency",
+        OnStoreFailure::Open => "open",
+        OnStoreFailure::Closed => "closed",
+    }
+}
+
+fn mode(mode: Mode) -> Node {
+    match mode {
+        Mode::Observe => Node::text("observe"),
+        Mode::Enforce => Node::text("enforce"),
+        Mode::Canary(part) => Node::map([("canary", share(part))]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::read::policy_set;
+    use crate::units::{MAX_EXACT, MicroTokens};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    const REGIONS: [&str; 3] = ["ap", "eu", "us"];
+
+    fn period() -> impl Strategy<Value = Duration> {
+        prop_oneof![Just(1), Just(60), Just(3600), Just(86_400), 1..=129_600u64].prop_map(Duration::from_secs)
+    }
+
+    /// Small enough that floors beyond the limit are still countable.
+    fn bucket(period: Duration) -> impl Strategy<Value = Limit> {
+        let amount = 1_000_000..=MAX_EXACT / 100;
+        (amount.clone(), amount).prop_filter_map("fills in time", move |(rate, burst)| {
+            let fill = u128::from(burst) * u128::from(period.as_secs()) / u128::from(rate);
+            let limit = Limit::TokenBucket { rate: MicroTokens(rate), period, burst: MicroTokens(burst) };
+            (fill < 100 * 365 * 86_400).then_some(limit)
+        })
+    }
+
+    fn matchers() -> impl Strategy<Value = BTreeMap<String, Matcher>> {
+        let one = prop_oneof![
+            Just(Matcher::Present),
+            "[^*]{1,8}".prop_map(Matcher::Prefix),
+            prop::collection::btree_set(".{0,8}", 1..4).prop_map(|values| Matcher::OneOf(values.into_iter().collect())),
+        ];
+        prop::collection::btree_map("\\PC{1,20}", one, 0..4)
+    }
+
+    fn part() -> impl Strategy<Value = PartsPerMillion> {
+        (0..=1_000_000u32).prop_map(PartsPerMillion)
+    }
+
+    fn floor() -> impl Strategy<Value = (FloorRule, bool)> {
+        let each = prop::collection::btree_map(prop::sample::select(&REGIONS[..]).prop_map(|r| r.parse().expect("a name")), part(), 0..=3);
+        prop_oneof![
+            part().prop_map(FloorRule::Together),
+            (0..=3_000_000u32).prop_map(|p| FloorRule::Together(PartsPerMillion(p))),
+            each.prop_map(FloorRule::Each)
+        ]
+        .prop_map(|rule| {
+            let over = rule.total() > 1_000_000;
+            (rule, over)
+        })
+    }
+
+    fn cost() -> impl Strategy<Value = CostRule> {
+        let cost = || (0..=1_000_000u64).prop_map(MicroTokens);
+        let values = prop::collection::btree_map(".{0,8}", cost(), 0..3);
+        let by = ("\\PC{1,20}", values, cost()).prop_map(|(attribute, values, otherwise)| CostRule::ByAttribute {
+            attribute,
+            values,
+            otherwise,
+        });
+        prop_oneof![cost().prop_map(CostRule::Fixed), by]
+    }
+
+    fn overrides(per: Vec<String>, period: Duration) -> BoxedStrategy<Vec<Override>> {
+        if per.is_empty() {
+            return Just(vec![]).boxed();
+        }
+        let values = prop::collection::vec(".{0,8}", per.len());
+        let subjects = prop::collection::btree_map(values, bucket(period), 0..3);
+        subjects
+            .prop_map(move |limits| {
+                let one = |(values, limit): (Vec<String>, Limit)| Override { subject: per.iter().cloned().zip(values).collect(), limit };
+                limits.into_iter().map(one).collect()
+            })
+            .boxed()
+    }
+
+    fn policy() -> impl Strategy<Value = Policy> {
+        let per = prop::collection::btree_set("\\PC{1,20}", 0..3).prop_map(|per| per.into_iter().collect::<Vec<_>>());
+        let answer = prop::sample::select(vec![OnStoreFailure::Emergency, OnStoreFailure::Open, OnStoreFailure::Closed]);
+        let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];
+        let limits = (per, period()).prop_flat_map(|(per, period)| (Just(per.clone()), bucket(period), overrides(per, period)));
+        (limits, matchers(), floor(), part(), cost(), answer, mode).prop_map(
+            |((per, limit, overrides), matches, (floor, over), lendable, cost, answer, mode)| Policy {
+                name: "placeholder".parse().expect("a name"),
+                generation: 0,
+                matches,
+                per,
+                limit,
+                floor,
+                lendable,
+                allow_overcommit: over,
+                cost,
+                overrides,
+                on_store_failure: answer,
+                mode,
+            },
+        )
+    }
+
+    fn sets() -> impl Strategy<Value = PolicySet> {
+        let named = prop::collection::btree_map("[a-z0-9-]{1,63}", policy(), 0..4).prop_map(|named| {
+            named.into_iter().map(|(name, policy)| Policy { name: name.parse().expect("a name"), ..policy }).collect::<Vec<_>>()
+        });
+        (named, 1..=1_000_000u32).prop_map(|(policies, weight)| PolicySet {
+            version: 0,
+            regions: REGIONS.iter().map(|r| (r.parse().expect("a name"), Region { weight })).collect(),
+            policies,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_reads_back_as_rendered(set in sets(), keys in prop::sample::select(vec![Keys::Kebab, Keys::Snake])) {
+            let read = policy_set(&document(&set, keys)).map(|(set, _)| set);
+            prop_assert_eq!(read, Ok(set));
+        }
+
+        #[test]
+        fn only_different_sets_differ(a in sets(), b in sets()) {
+            prop_assert_eq!(diff(&a, &a), vec![]);
+            prop_assert_eq!(diff(&a, &b).is_empty(), a == b);
+        }
+    }
+}

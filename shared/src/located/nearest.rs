@@ -1,0 +1,63 @@
+//! Did you mean …?
+
+/// Of `known`, the word nearest to `word`, if it is near enough to have been meant: at most one
+/// edit in three characters, counting a swap of neighbours as one (optimal string alignment).
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = folded(word);
+    if word.len() > 64 {
+        return None;
+    }
+    let near = known.into_iter().filter_map(|candidate| {
+        let other = folded(candidate);
+        let edits = distance(&word, &other);
+        let allowed = (word.len().max(other.len()) / 3).max(1);
+        (edits <= allowed && edits < other.len()).then_some((edits, candidate))
+    });
+    near.min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
+}
+
+fn folded(word: &str) -> Vec<char> {
+    word.chars().take(65).map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut best = (last[j] + usize::from(x != y)).min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                best = best.min(before[j - 1] + 1);
+            }
+            row.push(best);
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn the_word_that_was_meant_is_found_and_no_other() {
+        let known = ["name", "match", "per", "limit", "floor", "lendable", "allow-overcommit", "on-store-failure"];
+        for (word, meant) in [
+            ("nmae", Some("name")),
+            ("Name", Some("name")),
+            ("limits", Some("limit")),
+            ("landable", Some("lendable")),
+            ("allow-over-commit", Some("allow-overcommit")),
+            ("on_store_fail", Some("on-store-failure")),
+            ("pre", Some("per")),
+            ("domain", None),
+            ("x", None),
+            ("", None),
+            (&"limit".repeat(100_000), None),
+        ] {
+            assert_eq!(nearest(word, known), meant, "{word}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `floor` and `lendable`: static shares and what may be lent of them.
+
+use super::Regions;
+use crate::located::{Located, Value, nearest};
+use crate::names::RegionName;
+use crate::policy::{CostRule, FloorRule, Limit, Override, PolicySet};
+use crate::text::{self, ShareText};
+use crate::units::{MAX_EXACT, MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+
+/// A share that is at most the whole.
+pub(super) fn part(at: &Located<'_>) -> Option<PartsPerMillion> {
+    let part = at.read("a share such as `10%`", text::share)?;
+    if part > PartsPerMillion::WHOLE {
+        at.refuse(format!("{} is more than the whole", ShareText(part)));
+        return None;
+    }
+    Some(part)
+}
+
+/// `floor`: one share for all regions together, or each its own. `regions` is `None` where they
+/// are wrong themselves.
+pub(super) fn rule(at: &Located<'_>, regions: Option<&Regions>) -> Option<FloorRule> {
+    if !matches!(at.value(), Value::Map(_)) {
+        return at.read("a share such as `100%`, or a map such as `{us: 50%, eu: 30%}`", text::share).map(FloorRule::Together);
+    }
+    let mut parts = BTreeMap::new();
+    let mut all = true;
+    for (name, value) in at.entries("a map of regions")? {
+        let region = region(&value, name, regions);
+        let part = value.read("a share such as `30%`", text::share);
+        match (region, part) {
+            (Some(region), Some(part)) => drop(parts.insert(region, part)),
+            _ => all = false,
+        }
+    }
+    all.then_some(FloorRule::Each(parts))
+}
+
+fn region(at: &Located<'_>, name: &str, regions: Option<&Regions>) -> Option<RegionName> {
+    let region: RegionName = at.taken(name.parse())?;
+    let Some(regions) = regions else { return Some(region) };
+    if regions.contains_key(&region) {
+        return Some(region);
+    }
+    let hint = match nearest(name, regions.keys().map(RegionName::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => "add it to `regions`".into(),
+    };
+    at.refuse(format!("there is no region `{name}`; {hint}"));
+    None
+}
+
+/// Refuses floors that add up to more than the limit.
+pub(super) fn within_the_limit(at: &Located<'_>, rule: &FloorRule) {
+    let total = rule.total();
+    if total > u64::from(PartsPerMillion::WHOLE.0) {
+        let total = u32::try_from(total).map_or_else(|_| "too much".into(), |t| ShareText(PartsPerMillion(t)).to_string());
+        at.refuse(format!(
+            "the floors add up to {total} of the limit, so it could be exceeded; write at most 100%, or `allow-overcommit: true` if that is what you want"
+        ));
+    }
+}
+
+/// Refuses floors that together hold more than can be counted exactly.
+pub(super) fn countable(at: &Located<'_>, rule: &FloorRule, limit: Limit, overrides: &[Override]) {
+    let whole = overrides.iter().map(|o| o.limit.capacity()).fold(limit.capacity(), crate::units::Capacity::max);
+    let largest = whole.rate.max(whole.burst).scale_floor(rule.total(), u64::from(PartsPerMillion::WHOLE.0));
+    if largest > MicroTokens(MAX_EXACT) {
+        at.refuse(format!("the floors add up to {largest} tokens; at most {} can be counted exactly", MicroTokens(MAX_EXACT)));
+    }
+}
+
+/// Warns of policies under which a region that is cut off refuses every request, because its
+/// floor holds less than one of them costs.
+pub(super) fn warn_of_small_floors(at: &[Located<'_>], set: &PolicySet) {
+    for (at, policy) in at.iter().zip(&set.policies) {
+        let (CostRule::Fixed(cost) | CostRule::ByAttribute { otherwise: cost, .. }) = policy.cost;
+        let floors = set.floors(policy, policy.limit);
+        let small: Vec<&str> = floors.iter().filter(|(_, floor)| floor.burst < cost).map(|(name, _)| name.as_str()).collect();
+        if let [first, rest @ ..] = small.as_slice() {
+            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+            at.warn(format!("while cut off from the coordinators, {first}{more} can admit nothing: the floor there holds less than a request costs ({cost})"));
+        }
+    }
+}
