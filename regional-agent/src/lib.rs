@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The regional agent: front doors, the region's store, the heartbeat.
+
+pub mod store;

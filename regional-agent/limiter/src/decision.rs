@@ -3,7 +3,7 @@
 //! The same question goes to a Redis script and to the embedded store, and the same arithmetic
 //! answers it in both.
 
-use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::Drift;
@@ -20,6 +20,10 @@ pub struct LeaseView {
     pub whole_floor: bool,
     /// Lenders whose promise has run out (`D_j` has passed, or was never given).
     pub lapsed_lenders: BTreeSet<RegionName>,
+    /// The response by which the three fields above are dated: the newest of the session whose
+    /// reductions are in force; seq 0 before the first. A store that has applied a newer one, or
+    /// serves another session, refuses a question that would use a lease or the whole floor (R8).
+    pub number: Number,
     /// The policy sets by which the floors in the question were computed. The store refuses the
     /// question if it has applied others since (R8).
     pub policies: PoliciesInForce,
@@ -49,8 +53,16 @@ pub struct Question {
     pub view: LeaseView,
     /// ρ, by which refill is shortened.
     pub drift: Drift,
-    /// At least one.
+    /// At least one; each on another budget.
     pub charges: Vec<Charge>,
+}
+
+impl Question {
+    /// True if no two charges are on one budget, as it must be: policies give distinct budgets.
+    pub fn budgets_differ(&self) -> bool {
+        let budgets: BTreeSet<&BudgetId> = self.charges.iter().map(|c| &c.budget).collect();
+        budgets.len() == self.charges.len()
+    }
 }
 
 /// What a store says to a question.
@@ -60,6 +72,10 @@ pub enum Reply {
     Decided(Decision),
     /// The store has applied other policy sets than the question was computed by; nothing was charged.
     OtherPolicies(PoliciesInForce),
+    /// The store has applied a newer response than [`LeaseView::number`], or serves another
+    /// session; its newest is named, nothing was charged. Ask again by the newer lease, or
+    /// without one: `leased` and `whole_floor` false are never refused so.
+    OtherLease(Number),
     /// The store has no record of this region's session: it is new or has lost its state (R7);
     /// nothing was charged.
     NoRecord,

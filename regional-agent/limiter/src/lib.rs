@@ -2,4 +2,7 @@
 //!
 //! Time and randomness are arguments; what is to be done leaves as data.
 
+pub mod bucket;
 pub mod decision;
+pub mod record;
+pub mod store;

@@ -1,0 +1,302 @@
+//! The token bucket of one budget in one region: exact, and never in favour of the client.
+//!
+//! The same arithmetic stands in `store/scripts/bucket.lua` of the agent; a test plays both.
+
+use crate::decision::{LeaseView, LimitDecision};
+use quorate_shared::heartbeat::Holding;
+use quorate_shared::policy::Limit;
+use quorate_shared::time::{Drift, StoreTime};
+use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
+use std::time::Duration;
+
+/// How much longer a bucket is kept than it takes to fill: what is absent has been full for
+/// this long. A change of limits that is no older says nothing of an absent bucket's past.
+pub const GRACE: Duration = Duration::from_secs(60);
+
+/// A bucket of a region that owns nothing of its own refill is kept at least this long.
+pub const LIFE_WITHOUT_REFILL: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest that a bucket is kept: ten years. One that takes longer to fill counts as full then.
+pub const LONGEST_LIFE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fill {
+    /// Tokens there to be taken.
+    pub level: MicroTokens,
+    /// What has refilled of the next micro-token: a numerator over the period in microseconds.
+    pub fraction: u64,
+}
+
+impl Fill {
+    /// So much, to the micro-token.
+    pub const fn at(level: MicroTokens) -> Self {
+        Self { level, fraction: 0 }
+    }
+
+    /// At most `cap`; a full bucket keeps no fraction.
+    #[must_use]
+    pub fn capped(self, cap: MicroTokens) -> Self {
+        if self.level >= cap { Self::at(cap) } else { self }
+    }
+
+    /// After `elapsed` at `rate` in each `period`, at most `cap`. Exact: what is less than a
+    /// micro-token stays in the fraction, so any number of steps gives what one step gives.
+    #[must_use]
+    pub fn refilled(self, cap: MicroTokens, elapsed: Duration, rate: MicroTokens, period: Period) -> Self {
+        let period = u128::from(period.0);
+        // below 2^64 · 2^64 + 2^64: Duration::as_micros of a StoreTime span fits a u64
+        let gained = elapsed.as_micros().saturating_mul(u128::from(rate.0)).saturating_add(u128::from(self.fraction));
+        let level = u128::from(self.level.0).saturating_add(gained / period);
+        match u64::try_from(level) {
+            Ok(level) if level < cap.0 => Self { level: MicroTokens(level), fraction: (gained % period) as u64 },
+            _ => Self::at(cap),
+        }
+    }
+
+    /// Until `goal` is there at `rate` in each `period`, rounded up to a microsecond: waiting
+    /// exactly that long is enough. `None` if it never will be.
+    pub fn time_until(self, goal: MicroTokens, rate: MicroTokens, period: Period) -> Option<Duration> {
+        if goal <= self.level {
+            return Some(Duration::ZERO);
+        }
+        if rate == MicroTokens::ZERO {
+            return None;
+        }
+        let missing = u128::from(goal.0 - self.level.0) * u128::from(period.0);
+        let wait = missing.saturating_sub(u128::from(self.fraction)).div_ceil(u128::from(rate.0));
+        Some(Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The span that a rate speaks of, in microseconds; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period(u64);
+
+impl Period {
+    /// Of a limit.
+    pub fn of(limit: Limit) -> Self {
+        Self(u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Microseconds.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a region may use of one budget at one instant, by its record and its lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// All of it.
+    pub entitlement: Capacity,
+    /// The floor less what is lent: what stays when the lease ends. Never the whole floor.
+    pub own: Capacity,
+    /// Refill in one period: the entitlement's rate, shortened by ρ and rounded down.
+    pub rate: MicroTokens,
+    /// The own part's rate, likewise.
+    pub own_rate: MicroTokens,
+    /// See [`Period`].
+    pub period: Period,
+    /// True if part of the floor is lent.
+    pub lent: bool,
+    /// True if the entitlement counts the whole floor in spite of that.
+    pub whole: bool,
+    /// True if a leased part is in it.
+    pub leased: bool,
+}
+
+impl Terms {
+    /// The terms of a budget with this floor and holding. Amounts stop at [`MAX_EXACT`].
+    pub fn new(holding: &Holding, floor: Capacity, period: Period, view: &LeaseView, drift: Drift) -> Self {
+        let promised = |lender: &_| !view.lapsed_lenders.contains(lender);
+        let part = |whole, leased| exact(holding.entitlement(exact(floor), whole, leased, promised));
+        let entitlement = part(view.whole_floor, view.leased);
+        let own = part(false, false);
+        Self {
+            entitlement,
+            own,
+            rate: shortened(entitlement.rate, drift),
+            own_rate: shortened(own.rate, drift),
+            period,
+            lent: !holding.lent.is_zero(),
+            whole: view.whole_floor,
+            leased: entitlement != part(view.whole_floor, false),
+        }
+    }
+
+    /// How long a bucket under these terms must be kept after a write.
+    ///
+    /// Long enough to be full whichever leased parts end meanwhile: each mixture of parts has at
+    /// least the own rate and at most the whole burst.
+    pub fn life(&self) -> Duration {
+        let now = fill_time(self.entitlement.burst, self.rate, self.period);
+        let own = match self.own_rate {
+            MicroTokens::ZERO => LIFE_WITHOUT_REFILL,
+            rate => fill_time(self.entitlement.burst, rate, self.period),
+        };
+        now.max(own).saturating_add(GRACE)
+    }
+}
+
+/// `capacity`, each part at most what a script can hold.
+pub(crate) fn exact(capacity: Capacity) -> Capacity {
+    capacity.min(Capacity::new(MicroTokens(MAX_EXACT), MicroTokens(MAX_EXACT)))
+}
+
+/// `rate · (1 − ρ)`, rounded down.
+fn shortened(rate: MicroTokens, drift: Drift) -> MicroTokens {
+    rate.scale_floor(1_000_000 - u64::from(drift.ppm()), 1_000_000)
+}
+
+/// Time to fill `burst` at `rate`, in whole seconds, rounded up; at most [`LONGEST_LIFE`].
+///
+/// In floating point, so that a script computes the same: its error is below a microsecond, and
+/// [`GRACE`] is sixty seconds.
+fn fill_time(burst: MicroTokens, rate: MicroTokens, period: Period) -> Duration {
+    if burst == MicroTokens::ZERO {
+        return Duration::ZERO;
+    }
+    let seconds = burst.0 as f64 / rate.0 as f64 * period.0 as f64 / 1e6;
+    // a rate of zero makes this infinite, and a cast stops at the greatest integer
+    Duration::from_secs((seconds.floor() as u64).saturating_add(1)).min(LONGEST_LIFE)
+}
+
+/// What happened to all buckets of a region at once; each takes it into account at its next access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Another number each time that something of the kind happened.
+    pub epoch: u64,
+    /// When the lease came back after its last lapse: until then only the own part counted.
+    pub renewed_at: Option<StoreTime>,
+    /// When the state was last lost: from then on buckets count as empty (R7).
+    pub emptied_at: Option<StoreTime>,
+    /// The last change of the policy's limits.
+    pub changed: Option<Change>,
+}
+
+/// A change of a policy's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When the region applied it.
+    pub at: StoreTime,
+    /// The least that a full bucket of the policy may have held before.
+    pub former_burst: MicroTokens,
+}
+
+/// One budget's bucket as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// What it holds.
+    pub fill: Fill,
+    /// As of when.
+    pub last: StoreTime,
+    /// [`Terms::rate`] in force since then.
+    pub rate: MicroTokens,
+    /// [`Terms::whole`] at that access.
+    pub whole: bool,
+    /// [`History::epoch`] at that access.
+    pub epoch: u64,
+}
+
+impl Bucket {
+    /// The bucket at `now`: refilled from what was `stored`, or by default full.
+    ///
+    /// A clock that stepped back refills nothing, and counts from where it is now.
+    pub fn settled(stored: Option<&Self>, terms: &Terms, history: &History, now: StoreTime) -> Self {
+        let cap = terms.entitlement.burst;
+        let fill = match stored {
+            None => ceiling(None, terms, history, now),
+            Some(bucket) => {
+                let elapsed = now.since(bucket.last);
+                let rate = bucket.rate.min(terms.rate);
+                if bucket.epoch == history.epoch && bucket.whole == terms.whole {
+                    bucket.fill.capped(cap).refilled(cap, elapsed, rate, terms.period)
+                } else {
+                    let start = bucket.fill.capped(terms.own.burst.min(cap));
+                    let refilled = start.refilled(cap, elapsed, rate.min(terms.own_rate), terms.period);
+                    least(refilled, ceiling(Some(bucket), terms, history, now))
+                }
+            }
+        };
+        Self { fill, last: now, rate: terms.rate, whole: terms.whole, epoch: history.epoch }
+    }
+
+    /// Puts the bucket under other terms: a smaller capacity clamps it at once, a greater one
+    /// leaves the level.
+    pub fn put_under(&mut self, terms: &Terms) {
+        self.fill = self.fill.capped(terms.entitlement.burst);
+        self.rate = terms.rate;
+        self.whole = terms.whole;
+    }
+
+    /// True if `cost` is there.
+    pub fn holds(&self, cost: MicroTokens) -> bool {
+        self.fill.level >= cost
+    }
+
+    /// Takes `cost`, or all there is.
+    pub fn take(&mut self, cost: MicroTokens) {
+        self.fill.level = self.fill.level.saturating_sub(cost);
+    }
+}
+
+/// The most that a bucket may hold by what happened to all of them: each happening fixes the
+/// most it held at one instant, and from there it refilled at the own rate at least.
+fn ceiling(stored: Option<&Bucket>, terms: &Terms, history: &History, now: StoreTime) -> Fill {
+    let cap = terms.entitlement.burst;
+    let since =
+        |level: MicroTokens, then: StoreTime| Fill::at(level).capped(cap).refilled(cap, now.since(then), terms.own_rate, terms.period);
+    // an absent bucket may have been there, partly used, at a change that is older than GRACE
+    let at_change = |change: Change| match stored.is_some() || now.since(change.at) <= GRACE {
+        true => change.former_burst,
+        false => MicroTokens::ZERO,
+    };
+    let regained = stored.map_or(terms.whole && terms.lent, |bucket| bucket.whole != terms.whole);
+    let candidates = [
+        history.emptied_at.map(|then| since(MicroTokens::ZERO, then)),
+        history.renewed_at.map(|then| since(terms.own.burst, then)),
+        history.changed.map(|change| since(at_change(change), change.at)),
+        regained.then(|| since(terms.own.burst, now)),
+    ];
+    candidates.into_iter().flatten().fold(Fill::at(cap), least)
+}
+
+/// The one that holds less; of two levels that are the same, without a fraction.
+fn least(a: Fill, b: Fill) -> Fill {
+    match a.level.cmp(&b.level) {
+        std::cmp::Ordering::Less => a,
+        std::cmp::Ordering::Greater => b,
+        std::cmp::Ordering::Equal => Fill { level: a.level, fraction: a.fraction.min(b.fraction) },
+    }
+}
+
+/// How one budget stands after a question: what a store answers for each charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// True if the charge fitted by itself.
+    pub fits: bool,
+    /// The entitlement.
+    pub capacity: Capacity,
+    /// [`Terms::rate`].
+    pub rate: MicroTokens,
+    /// Left after the decision.
+    pub fill: Fill,
+    /// [`Terms::leased`].
+    pub used_lease: bool,
+}
+
+impl Standing {
+    /// In the words of the answer: when the same cost would fit, and when the bucket is full.
+    pub fn decision(&self, cost: MicroTokens, period: Period) -> LimitDecision {
+        let can_fit = !self.fits && cost <= self.capacity.burst;
+        LimitDecision {
+            fits: self.fits,
+            capacity: self.capacity,
+            remaining: self.fill.level,
+            retry_after: can_fit.then(|| self.fill.time_until(cost, self.rate, period)).flatten(),
+            reset_after: self.fill.time_until(self.capacity.burst, self.rate, period),
+            used_lease: self.used_lease,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The lease record of one region, as its store keeps it, and what may be written to it (R3).
+
+use crate::bucket::{Change, History};
+use crate::decision::LeaseView;
+use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
+use quorate_shared::names::{BudgetId, PolicyName};
+use quorate_shared::policy::Limit;
+use quorate_shared::time::{Drift, StoreTime};
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a record outlives its last renewal. Losing it is safe: the next session burns (R7).
+pub const RECORD_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long a change of limits bears on the next one of the same policy.
+const CHANGE_MEMORY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What a region's store knows of its lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The session that may write.
+    pub session: u64,
+    /// The last heartbeat number drawn in it; 0 before the first.
+    pub seq: u64,
+    /// The newest response whose application has begun.
+    pub taken: Number,
+    /// The newest response applied in full; none yet in a new session.
+    pub applied: Option<Stamp>,
+    /// The policy sets applied.
+    pub policies: PoliciesInForce,
+    /// See [`History::epoch`].
+    pub epoch: u64,
+    /// See [`History::renewed_at`].
+    pub renewed_at: Option<StoreTime>,
+    /// See [`History::emptied_at`].
+    pub emptied_at: Option<StoreTime>,
+    /// True after a loss of state, until a full response: of a budget without a holding all that
+    /// may be lent counts as lent (R7).
+    pub burnt: bool,
+    /// The store that the record was written in: [`Loaded::store`] then.
+    pub store: String,
+    /// Beyond the floors, by budget.
+    pub holdings: BTreeMap<BudgetId, Holding>,
+    /// The last change of limits of each policy, by name and generation.
+    pub changes: BTreeMap<(PolicyName, u64), Change>,
+}
+
+/// A record as found, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// None in a store that is new or has lost it.
+    pub record: Option<Record>,
+    /// What the store is now: another text after a restart, a failover or a restore.
+    pub store: String,
+}
+
+impl Loaded {
+    /// True if the store cannot vouch for what was admitted before: the next session must burn (R7).
+    pub fn lost(&self) -> bool {
+        self.record.as_ref().is_none_or(|record| record.store != self.store)
+    }
+}
+
+/// Why a lease operation was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// R3: another session is open, or a greater response was taken.
+    #[error("superseded: the store has taken response {taken}")]
+    Superseded {
+        /// The newest taken; of the session that is open.
+        taken: Number,
+    },
+    /// The store has no record, or one that another store wrote: open a session first.
+    #[error("the store has no record of the region's session")]
+    NoRecord,
+}
+
+/// A new session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// Greater than any before it.
+    pub session: u64,
+    /// True to count all state as lost, whatever the store holds.
+    pub burn: bool,
+    /// Taken for the policy sets in force if the state is lost.
+    pub policies: PoliciesInForce,
+}
+
+/// What is to be held of some budgets from now on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HoldingsChange {
+    /// The response that says so; taken before.
+    pub number: Number,
+    /// The lease at the sending; its policies are those of the floors below.
+    pub view: LeaseView,
+    /// ρ.
+    pub drift: Drift,
+    /// One for each budget.
+    pub settlements: Vec<Settlement>,
+}
+
+/// One budget's part of a [`HoldingsChange`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// Which budget.
+    pub budget: BudgetId,
+    /// What is held from now on.
+    pub holding: Holding,
+    /// How the bucket stands meanwhile; `None` if no policy in force is known for the budget, so
+    /// that nobody can ask for it either.
+    pub standing: Option<FloorTerms>,
+}
+
+/// What the policies say of a budget in one region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FloorTerms {
+    /// For its period.
+    pub limit: Limit,
+    /// The region's static share.
+    pub floor: Capacity,
+    /// λ: see [`crate::decision::Charge::lendable`].
+    pub lendable: Capacity,
+}
+
+/// The last step of applying a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// Of the response; its number was taken before.
+    pub stamp: Stamp,
+    /// In force from now on.
+    pub policies: PoliciesInForce,
+    /// True if the response named all that is held; what it did not name was written as zero.
+    pub full: bool,
+    /// True if nothing was ever admitted in this region.
+    pub genesis: bool,
+    /// True if the lease (`D`), or the promise of a lender of anything held (`D_j`), had run out
+    /// before the horizons moved.
+    pub lapsed: bool,
+    /// Policies whose floors changed with [`Self::policies`].
+    pub changed: Vec<ChangedPolicy>,
+}
+
+/// A policy whose budgets have other floors from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedPolicy {
+    /// Its name.
+    pub policy: PolicyName,
+    /// Its budgets' generation.
+    pub generation: u64,
+    /// The least burst that a floor of one of its budgets had in this region until now.
+    pub former_burst: MicroTokens,
+}
+
+impl Record {
+    /// The newest response applied; seq 0 if there is none in this session.
+    pub fn number(&self) -> Number {
+        Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) }
+    }
+
+    /// True if a lease dated by response `number` is as new as this record (R8).
+    pub fn is_known_by(&self, number: Number) -> bool {
+        number.session == self.session && number >= self.number()
+    }
+
+    /// What is held of a budget of which `lendable` may be lent.
+    pub fn holding(&self, budget: &BudgetId, lendable: Capacity) -> Holding {
+        match self.holdings.get(budget) {
+            Some(holding) => holding.clone(),
+            None if self.burnt => Holding { lent: lendable, ..Holding::default() },
+            None => Holding::default(),
+        }
+    }
+
+    /// What happened to the bucket of a budget without its being asked for.
+    pub fn history(&self, budget: &BudgetId) -> History {
+        let changed = self.changes.get(&(budget.policy.clone(), budget.generation)).copied();
+        History { epoch: self.epoch, renewed_at: self.renewed_at, emptied_at: self.emptied_at, changed }
+    }
+
+    /// A record that knows nothing but its session: what follows a loss of state.
+    pub(crate) fn burnt(previous_epoch: u64, opening: &Opening, store: &str, now: StoreTime) -> Self {
+        Self {
+            session: opening.session,
+            taken: Number { session: opening.session, seq: 0 },
+            policies: opening.policies,
+            // a lost record's epoch is unknown: the time is one that it did not reach
+            epoch: previous_epoch.saturating_add(1).max(now.as_micros()),
+            emptied_at: Some(now),
+            burnt: true,
+            store: store.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// The same record under a new session.
+    pub(crate) fn reopen(&mut self, session: u64) {
+        self.session = session;
+        self.seq = 0;
+        self.taken = Number { session, seq: 0 };
+        self.applied = None;
+    }
+
+    /// Begins response `number`; refused unless it is of this session and newer than all taken.
+    pub(crate) fn take(&mut self, number: Number) -> Result<(), Refusal> {
+        if number.session != self.session || number <= self.taken {
+            return Err(self.superseded());
+        }
+        self.taken = number;
+        Ok(())
+    }
+
+    /// Refuses what is not part of the response that was taken last.
+    pub(crate) fn check_taken(&self, number: Number) -> Result<(), Refusal> {
+        if number == self.taken { Ok(()) } else { Err(self.superseded()) }
+    }
+
+    /// Draws the next heartbeat number of `session`.
+    pub(crate) fn draw_seq(&mut self, session: u64) -> Result<u64, Refusal> {
+        if session != self.session {
+            return Err(self.superseded());
+        }
+        self.seq += 1;
+        Ok(self.seq)
+    }
+
+    /// Records what is held of a budget. Nothing is not recorded, unless that is news.
+    pub(crate) fn hold(&mut self, budget: &BudgetId, holding: Holding) {
+        if holding.is_zero() && !self.burnt {
+            self.holdings.remove(budget);
+        } else {
+            self.holdings.insert(budget.clone(), holding);
+        }
+    }
+
+    /// Ends the application of a response.
+    pub(crate) fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
+        self.check_taken(finish.stamp.number)?;
+        self.applied = Some(finish.stamp);
+        self.policies = finish.policies;
+        if finish.lapsed {
+            self.renewed_at = Some(now);
+        }
+        if finish.lapsed || !finish.changed.is_empty() {
+            self.epoch += 1;
+        }
+        for changed in &finish.changed {
+            self.note_change(now, changed);
+        }
+        if finish.full && self.burnt {
+            // what was lent until now nobody knew, so what refilled until now is not counted
+            self.emptied_at = Some(now);
+            self.unburn();
+        }
+        if finish.genesis {
+            self.emptied_at = None;
+            self.unburn();
+        }
+        Ok(())
+    }
+
+    fn note_change(&mut self, now: StoreTime, changed: &ChangedPolicy) {
+        let key = (changed.policy.clone(), changed.generation);
+        let before = self.changes.get(&key).filter(|change| now.since(change.at) <= CHANGE_MEMORY);
+        let former_burst = before.map_or(changed.former_burst, |change| change.former_burst.min(changed.former_burst));
+        self.changes.insert(key, Change { at: now, former_burst });
+    }
+
+    fn unburn(&mut self) {
+        self.burnt = false;
+        self.holdings.retain(|_, holding| !holding.is_zero());
+    }
+
+    fn superseded(&self) -> Refusal {
+        Refusal::Superseded { taken: self.taken }
+    }
+}

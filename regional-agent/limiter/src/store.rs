@@ -1,0 +1,190 @@
+//! A region's store in memory: what the Redis scripts do, in pure Rust.
+//!
+//! Time is an argument and may step back. Buckets and the record are dropped as a store with
+//! expiring keys would drop them, so memory is bounded by the subjects in use.
+
+use crate::bucket::{Bucket, Period, Standing, Terms, exact};
+use crate::decision::{Charge, Decision, Question, Reply};
+use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
+use quorate_shared::heartbeat::{Holding, Number};
+use quorate_shared::names::BudgetId;
+use quorate_shared::time::StoreTime;
+use std::collections::BTreeMap;
+
+/// Below so many buckets nobody looks for expired ones.
+const FEW_BUCKETS: usize = 1024;
+
+/// One region's record and buckets. Open a session before anything else.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    record: Option<Expiring<Record>>,
+    buckets: BTreeMap<BudgetId, Expiring<Bucket>>,
+    /// So many buckets are looked through for expired ones.
+    sweep_at: usize,
+}
+
+/// A value that is there up to an instant.
+#[derive(Clone, Debug)]
+struct Expiring<T> {
+    value: T,
+    until: StoreTime,
+}
+
+impl<T> Expiring<T> {
+    fn is_there(&self, now: StoreTime) -> bool {
+        now <= self.until
+    }
+}
+
+impl MemoryStore {
+    /// The record, if there is one.
+    pub fn record(&self, now: StoreTime) -> Option<&Record> {
+        self.record.as_ref().filter(|record| record.is_there(now)).map(|record| &record.value)
+    }
+
+    /// A bucket as it was last written, and until when it is kept.
+    pub fn bucket(&self, budget: &BudgetId) -> Option<(&Bucket, StoreTime)> {
+        self.buckets.get(budget).map(|bucket| (&bucket.value, bucket.until))
+    }
+
+    /// Buckets kept, with those that have expired since anybody looked.
+    pub fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Answers `question` at `now`, and charges it if it is allowed.
+    pub fn decide(&mut self, now: StoreTime, question: &Question) -> Reply {
+        debug_assert!(question.budgets_differ(), "two charges on one budget");
+        let view = &question.view;
+        let Some(record) = self.record(now) else { return Reply::NoRecord };
+        if record.policies != view.policies {
+            return Reply::OtherPolicies(record.policies);
+        }
+        if (view.leased || view.whole_floor) && !record.is_known_by(view.number) {
+            return Reply::OtherLease(record.number());
+        }
+        let mut accounts: Vec<Account> = question.charges.iter().map(|charge| self.account(now, record, question, charge)).collect();
+        let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
+        for account in &mut accounts {
+            if account.charge.cost.0 > 0 {
+                if allowed && account.fits {
+                    account.bucket.take(account.charge.cost);
+                }
+                self.keep(now, &account.charge.budget, account.bucket, &account.terms);
+            }
+        }
+        Reply::Decided(Decision { allowed, limits: accounts.iter().map(Account::decision).collect() })
+    }
+
+    /// Opens a session; refused unless it is greater than the one that is open. The state counts
+    /// as lost if there is none, if `opening` says so, or if another store wrote it.
+    pub fn open_session(&mut self, now: StoreTime, opening: &Opening, store: &str) -> Result<(), Refusal> {
+        let record = match self.record(now) {
+            None => Record::burnt(0, opening, store, now),
+            Some(record) if record.session >= opening.session => return Err(Refusal::Superseded { taken: record.taken }),
+            Some(record) if opening.burn || record.store != store => Record::burnt(record.epoch, opening, store, now),
+            Some(record) => {
+                let mut record = record.clone();
+                record.reopen(opening.session);
+                record
+            }
+        };
+        self.record = Some(Expiring { value: record, until: now.after(RECORD_LIFE) });
+        Ok(())
+    }
+
+    /// Draws the number of the next heartbeat of `session` (R8).
+    pub fn draw_seq(&mut self, now: StoreTime, session: u64) -> Result<u64, Refusal> {
+        self.record_mut(now)?.draw_seq(session)
+    }
+
+    /// Begins to apply response `number`: older ones are refused from now on.
+    pub fn take(&mut self, now: StoreTime, number: Number) -> Result<(), Refusal> {
+        self.record_mut(now)?.take(number)
+    }
+
+    /// Changes what is held: each bucket is first settled under what was held until now.
+    pub fn write(&mut self, now: StoreTime, change: &HoldingsChange) -> Result<(), Refusal> {
+        self.record_mut(now)?.check_taken(change.number)?;
+        for settlement in &change.settlements {
+            let bucket = settlement.standing.and_then(|floor| self.settle(now, change, settlement, floor));
+            if let Some((bucket, terms)) = bucket {
+                self.keep(now, &settlement.budget, bucket, &terms);
+            }
+            self.record_mut(now)?.hold(&settlement.budget, exact_holding(&settlement.holding));
+        }
+        Ok(())
+    }
+
+    /// Ends the application of a response.
+    pub fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
+        self.record_mut(now)?.finish(now, finish)?;
+        if let Some(record) = &mut self.record {
+            record.until = now.after(RECORD_LIFE);
+        }
+        Ok(())
+    }
+
+    fn record_mut(&mut self, now: StoreTime) -> Result<&mut Record, Refusal> {
+        let record = self.record.as_mut().filter(|record| record.is_there(now));
+        record.map(|record| &mut record.value).ok_or(Refusal::NoRecord)
+    }
+
+    /// How a charge stands before anything is taken.
+    fn account<'a>(&self, now: StoreTime, record: &Record, question: &Question, charge: &'a Charge) -> Account<'a> {
+        let holding = record.holding(&charge.budget, exact(charge.lendable));
+        let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), &question.view, question.drift);
+        let bucket = Bucket::settled(self.stored(now, &charge.budget), &terms, &record.history(&charge.budget), now);
+        Account { charge, terms, bucket, fits: bucket.holds(charge.cost) }
+    }
+
+    /// A budget's bucket, settled under what was held and put under what will be.
+    fn settle(&self, now: StoreTime, change: &HoldingsChange, settlement: &Settlement, floor: FloorTerms) -> Option<(Bucket, Terms)> {
+        let record = self.record(now)?;
+        let terms = |holding: &Holding| Terms::new(holding, floor.floor, Period::of(floor.limit), &change.view, change.drift);
+        let before = terms(&record.holding(&settlement.budget, exact(floor.lendable)));
+        let after = terms(&exact_holding(&settlement.holding));
+        let stored = self.stored(now, &settlement.budget);
+        let mut bucket = Bucket::settled(stored, &before, &record.history(&settlement.budget), now);
+        bucket.put_under(&after);
+        Some((bucket, after))
+    }
+
+    fn stored(&self, now: StoreTime, budget: &BudgetId) -> Option<&Bucket> {
+        self.buckets.get(budget).filter(|bucket| bucket.is_there(now)).map(|bucket| &bucket.value)
+    }
+
+    fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
+        self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(terms.life()) });
+        if self.buckets.len() >= self.sweep_at.max(FEW_BUCKETS) {
+            self.buckets.retain(|_, bucket| bucket.is_there(now));
+            self.sweep_at = self.buckets.len().saturating_mul(2);
+        }
+    }
+}
+
+/// A charge and its bucket while a question is decided.
+struct Account<'a> {
+    charge: &'a Charge,
+    terms: Terms,
+    bucket: Bucket,
+    fits: bool,
+}
+
+impl Account<'_> {
+    fn decision(&self) -> crate::decision::LimitDecision {
+        let standing = Standing {
+            fits: self.fits,
+            capacity: self.terms.entitlement,
+            rate: self.terms.rate,
+            fill: self.bucket.fill,
+            used_lease: self.terms.leased,
+        };
+        standing.decision(self.charge.cost, self.terms.period)
+    }
+}
+
+fn exact_holding(holding: &Holding) -> Holding {
+    let borrowed = holding.borrowed.iter().map(|(lender, part)| (lender.clone(), exact(*part))).collect();
+    Holding { pool: exact(holding.pool), lent: exact(holding.lent), borrowed }
+}

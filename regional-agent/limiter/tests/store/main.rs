@@ -1,0 +1,6 @@
+//! A region's store in memory, by its public calls.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test says what it expects by unwrapping, in its helpers too")]
+
+mod bucket;
+mod region;

@@ -1,0 +1,116 @@
+//! The region's store: where buckets and the lease record live, and where decisions are made.
+//!
+//! Everything that must be atomic is one call. A call that ends in [`StoreError::Timeout`] may
+//! have been done nevertheless and is never repeated here.
+
+mod embedded;
+
+pub use embedded::Embedded;
+
+use quorate_limiter::decision::{Question, Reply};
+use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
+use quorate_shared::heartbeat::Number;
+
+/// One region's store.
+#[derive(Debug)]
+pub enum Store {
+    /// In this process: lost with it, and so of one agent alone.
+    Embedded(Embedded),
+}
+
+/// Why a store did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No answer in time. What was asked may have been done, or may yet be.
+    #[error("the store did not answer in time")]
+    Timeout,
+    /// No connection, or it broke. What was asked may have been done if it broke in between.
+    #[error("the store cannot be reached: {0}")]
+    Unreachable(String),
+    /// The store answered that it will not, or with what nobody can read; nothing was charged.
+    #[error("the store refused: {0}")]
+    Refused(String),
+}
+
+/// Why a lease operation was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// By the rules; to be expected.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// By a fault.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Store {
+    /// An empty store in this process.
+    pub fn embedded() -> Self {
+        Self::Embedded(Embedded::default())
+    }
+
+    /// `embedded` or `redis`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Embedded(_) => "embedded",
+        }
+    }
+
+    /// True if it answered the last question put to it, whatever the answer.
+    pub fn is_healthy(&self) -> bool {
+        match self {
+            Self::Embedded(_) => true,
+        }
+    }
+
+    /// Decides `question`, and charges it if it is allowed.
+    pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.decide(question)),
+        }
+    }
+
+    /// The record as it is, and the store's identity.
+    pub async fn load(&self) -> Result<Loaded, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.load()),
+        }
+    }
+
+    /// Opens a session greater than any before it; the state counts as lost if the store cannot
+    /// vouch for it ([`Loaded::lost`]), whatever `opening` says.
+    pub async fn open_session(&self, opening: &Opening) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.open_session(opening)?),
+        }
+    }
+
+    /// Draws the number of the next heartbeat of `session`, before it is sent (R8).
+    pub async fn draw_seq(&self, session: u64) -> Result<u64, LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.draw_seq(session)?),
+        }
+    }
+
+    /// Begins to apply response `number`; refused unless it is greater than all taken.
+    pub async fn take(&self, number: Number) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.take(number)?),
+        }
+    }
+
+    /// Changes what is held: reductions before [`Self::finish`], increases after it. May be done in parts;
+    /// each part is atomic, and refused once a greater response was taken.
+    pub async fn write(&self, change: &HoldingsChange) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.write(change)?),
+        }
+    }
+
+    /// Records a response as applied: it may be echoed from now on.
+    pub async fn finish(&self, finish: &Finish) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.finish(finish)?),
+        }
+    }
+}
