@@ -182,6 +182,18 @@ pub enum CostRule {
     },
 }
 
+impl CostRule {
+    /// The cost of a request with these attributes.
+    pub fn of<'a>(&self, attribute: impl Fn(&str) -> Option<&'a str>) -> MicroTokens {
+        match self {
+            Self::Fixed(cost) => *cost,
+            Self::ByAttribute { attribute: name, values, otherwise } => {
+                attribute(name).and_then(|value| values.get(value)).copied().unwrap_or(*otherwise)
+            }
+        }
+    }
+}
+
 /// Another limit for one subject. The algorithm and the period are those of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {

@@ -1,0 +1,305 @@
+//! `quorate budgets`, `regions`, `bound` and `cluster status`: what a coordinator shows, as tables.
+
+use super::check::mode_name;
+use super::{Verdict, ended, print};
+use crate::arguments::{BudgetsArgs, ViewArgs};
+use crate::client::{Ask, Client, Server};
+use crate::table::{Align, Cell, Paint, Table, Tone, capacity, milliseconds, number, percent, rate};
+use quorate_shared::api::{Bounds, BudgetState, Budgets, Cluster, Member, PolicyBound, RegionState, Regions};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// `quorate budgets`.
+pub async fn budgets(args: BudgetsArgs, client: &Client) -> anyhow::Result<Verdict> {
+    let limit = args.limit.map(|n| n.to_string());
+    let query = [
+        ("policy", args.policy.as_deref()),
+        ("subject", args.subject.as_deref()),
+        ("sort", args.sort.as_deref()),
+        ("limit", limit.as_deref()),
+        ("cursor", args.cursor.as_deref()),
+    ];
+    show(&Ask::get("/v1/budgets", &query), &args.view, client, budgets_text).await
+}
+
+/// `quorate regions`.
+pub async fn regions(args: ViewArgs, client: &Client) -> anyhow::Result<Verdict> {
+    show(&Ask::get("/v1/regions", &[]), &args, client, regions_text).await
+}
+
+/// `quorate bound`.
+pub async fn bound(args: ViewArgs, client: &Client) -> anyhow::Result<Verdict> {
+    show(&Ask::get("/v1/bound", &[]), &args, client, bound_text).await
+}
+
+/// `quorate cluster status`.
+pub async fn cluster(args: ViewArgs, client: &Client) -> anyhow::Result<Verdict> {
+    show(&Ask::get("/v1/cluster", &[]), &args, client, cluster_text).await
+}
+
+async fn show<T: DeserializeOwned>(
+    ask: &Ask,
+    view: &ViewArgs,
+    client: &Client,
+    text: impl Fn(&T, Paint) -> String,
+) -> anyhow::Result<Verdict> {
+    let reply = client.ask_coordinator(ask).await?.success(Server::Coordinator)?;
+    match view.json {
+        true => print(&ended(&reply.body))?,
+        false => print(&text(&reply.value(Server::Coordinator)?, Paint::for_stdout()))?,
+    }
+    Ok(Verdict::Done)
+}
+
+fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
+    if budgets.budgets.is_empty() {
+        return "no active budgets: no subject outgrows its floor\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("POLICY", Align::Left),
+        ("SUBJECT", Align::Left),
+        ("LIMIT", Align::Right),
+        ("REGION", Align::Left),
+        ("FLOOR", Align::Right),
+        ("HELD", Align::Right),
+        ("OFFERED", Align::Right),
+        ("LENT", Align::Right),
+        ("BORROWED", Align::Right),
+        ("DEMAND", Align::Right),
+        ("ADMITTED", Align::Right),
+        ("REFUSED", Align::Right),
+    ]);
+    for budget in &budgets.budgets {
+        budget_rows(&mut table, budget);
+    }
+    let shown = budgets.budgets.len();
+    let more = budgets.cursor.as_ref().map(|c| format!("; the next page: --cursor {c}"));
+    format!("{}{shown} of {} budgets{}\n", table.render(paint), budgets.total, more.unwrap_or_default())
+}
+
+fn budget_rows(table: &mut Table, budget: &BudgetState) {
+    let period = Duration::from_millis(budget.period_ms);
+    let subject: String = budget.subject.chars().take(12).collect();
+    let mut first = [Cell::from(&budget.policy), subject.into(), capacity(budget.limit, period).into()];
+    for (region, share) in &budget.regions {
+        let rest = [
+            region.into(),
+            capacity(share.floor, period).into(),
+            capacity(share.held, period).into(),
+            capacity(share.offered, period).into(),
+            capacity(share.lent, period).into(),
+            capacity(share.borrowed, period).into(),
+            rate(share.demand, period).into(),
+            number(share.admitted, 0).into(),
+            number(share.refused, 0).into(),
+        ];
+        table.row(std::mem::take(&mut first).into_iter().chain(rest));
+    }
+}
+
+fn regions_text(regions: &Regions, paint: Paint) -> String {
+    if regions.regions.is_empty() {
+        return "no regions: the policy set names none\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("REGION", Align::Left),
+        ("STATE", Align::Left),
+        ("MODE", Align::Left),
+        ("LEASE ENDS IN", Align::Right),
+        ("HEARTBEAT", Align::Right),
+        ("SESSION", Align::Right),
+        ("WEIGHT", Align::Right),
+        ("POLICIES", Align::Right),
+        ("STORE", Align::Left),
+        ("AGENTS", Align::Left),
+    ]);
+    for region in &regions.regions {
+        table.row(region_cells(region));
+    }
+    table.render(paint)
+}
+
+fn region_cells(region: &RegionState) -> [Cell; 10] {
+    let state = match region.state.as_str() {
+        "live" => Tone::Good,
+        "expired" => Tone::Bad,
+        _ => Tone::Attention,
+    };
+    let mode = if region.mode == mode_name(quorate_shared::api::DecisionMode::Leased) { Tone::Good } else { Tone::Attention };
+    let (store, store_tone) = match region.store.healthy {
+        true => (region.store.kind.clone(), Tone::Plain),
+        false => (format!("{}, unreachable", region.store.kind), Tone::Bad),
+    };
+    [
+        (&region.region).into(),
+        Cell::toned(&region.state, state),
+        Cell::toned(&region.mode, mode),
+        milliseconds(region.horizon_ms).into(),
+        region.heartbeat_age_ms.map_or("never".to_owned(), |ms| format!("{} ago", milliseconds(ms))).into(),
+        region.session.into(),
+        region.weight.into(),
+        format!("v{}", region.policies).into(),
+        Cell::toned(store, store_tone),
+        region.agents.join(", ").into(),
+    ]
+}
+
+fn bound_text(bounds: &Bounds, paint: Paint) -> String {
+    if bounds.policies.is_empty() {
+        return "no policies\n".to_owned();
+    }
+    let mut table = Table::new(&[
+        ("POLICY", Align::Left),
+        ("BOUND", Align::Right),
+        ("MEASURED OVERSHOOT", Align::Right),
+        ("UTILISATION", Align::Right),
+    ]);
+    for policy in &bounds.policies {
+        let bound = match policy.bound.overshoot_bound {
+            Some(tokens) => Cell::from(tokens_text(tokens)),
+            None => Cell::toned("unbounded", Tone::Attention),
+        };
+        let measured = Cell::toned(tokens_text(policy.measured_overshoot), measured_tone(policy));
+        let utilisation = policy.utilisation.map_or("no demand".to_owned(), percent);
+        table.row([(&policy.policy).into(), bound, measured, utilisation.into()]);
+    }
+    let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
+    match terms.is_empty() {
+        true => table.render(paint),
+        false => format!("{}\nTerms that are not 0:\n{terms}", table.render(paint)),
+    }
+}
+
+/// An overshoot beyond the bound is a broken promise.
+fn measured_tone(policy: &PolicyBound) -> Tone {
+    match policy.bound.overshoot_bound {
+        Some(bound) if policy.measured_overshoot > bound => Tone::Bad,
+        _ if policy.measured_overshoot > 0.0 => Tone::Attention,
+        _ => Tone::Good,
+    }
+}
+
+fn term_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
+    let relevant = policy.bound.terms.iter().filter(|t| t.amount != Some(0.0));
+    relevant.map(|term| {
+        let amount = term.amount.map_or("unbounded".to_owned(), tokens_text);
+        format!("  {}, {}: {amount}; {}\n", policy.policy, term.name, term.why)
+    })
+}
+
+fn tokens_text(tokens: f64) -> String {
+    match number(tokens, 3).as_str() {
+        "1" => "1 token".to_owned(),
+        text => format!("{text} tokens"),
+    }
+}
+
+fn cluster_text(cluster: &Cluster, paint: Paint) -> String {
+    let leader = match cluster.leader {
+        Some(leader) => paint.tone(&format!("node {leader}"), Tone::Good),
+        None => paint.tone("none", Tone::Bad),
+    };
+    let snapshot = cluster.snapshot.map_or("none".to_owned(), |index| format!("up to {index}"));
+    let mut table =
+        Table::new(&[("NODE", Align::Right), ("ROLE", Align::Left), ("ADDRESS", Align::Left), ("ENTRIES BEHIND", Align::Right)]);
+    for member in &cluster.members {
+        table.row([member.id.into(), member_role(member, cluster).into(), (&member.address).into(), lag(member).into()]);
+    }
+    format!(
+        "leader {leader}, term {}\nnode {} ({}) answers: applied {} of {} entries, snapshot {snapshot}\n{}",
+        cluster.term,
+        cluster.node,
+        cluster.state,
+        cluster.applied,
+        cluster.last_log,
+        table.render(paint)
+    )
+}
+
+fn member_role(member: &Member, cluster: &Cluster) -> &'static str {
+    match (cluster.leader == Some(member.id), member.voter) {
+        (true, _) => "leader",
+        (false, true) => "voter",
+        (false, false) => "learner",
+    }
+}
+
+fn lag(member: &Member) -> String {
+    member.lag.map_or("not known here".to_owned(), |entries| entries.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::api::{BudgetShare, CapacityTokens, StoreStatus};
+    use quorate_shared::bound::{Bound, Term};
+    use std::collections::BTreeMap;
+
+    fn c(rate: f64, burst: f64) -> CapacityTokens {
+        CapacityTokens { rate, burst }
+    }
+
+    #[test]
+    fn a_budget_is_named_once_and_has_a_line_for_each_region() {
+        let share = |held| BudgetShare { floor: c(50.0, 100.0), held, admitted: 7.0, ..BudgetShare::default() };
+        let budget = BudgetState {
+            policy: "write-api".into(),
+            subject: "0123456789abcdef".into(),
+            limit: c(100.0, 200.0),
+            period_ms: 1_000,
+            regions: BTreeMap::from([("eu".into(), share(c(0.0, 0.0))), ("us".into(), share(c(45.5, 90.0)))]),
+        };
+        let text = budgets_text(&Budgets { budgets: vec![budget], cursor: Some("x".into()), total: 9 }, Paint::NONE);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].starts_with("write-api  0123456789ab  100/s +200  eu"), "{text}");
+        assert!(lines[2].starts_with("           ") && lines[2].contains("45.5/s +90"), "{text}");
+        assert_eq!(lines[3], "1 of 9 budgets; the next page: --cursor x");
+    }
+
+    #[test]
+    fn a_bound_shows_the_terms_that_are_not_zero() {
+        let term = |name: &str, amount| Term { name: name.into(), amount, why: "because".into() };
+        let terms = vec![term("floors", Some(20.0)), term("drift", Some(0.0)), term("fail-open", None)];
+        let policy = |bound| PolicyBound { policy: "p".into(), bound, measured_overshoot: 1.0, utilisation: Some(0.5) };
+        let open = policy(Bound { overshoot_bound: None, unbounded: true, terms });
+        let text = bound_text(&Bounds { policies: vec![open] }, Paint::NONE);
+        assert!(text.contains("unbounded") && text.contains("1 token ") && text.contains("50%"), "{text}");
+        assert!(text.ends_with("  p, floors: 20 tokens; because\n  p, fail-open: unbounded; because\n"), "{text}");
+        let closed = policy(Bound { overshoot_bound: Some(0.0), unbounded: false, terms: vec![] });
+        assert_eq!(measured_tone(&closed), Tone::Bad);
+    }
+
+    #[test]
+    fn regions_and_cluster_say_what_is_wrong() {
+        let region = RegionState {
+            region: "eu".into(),
+            state: "expired".into(),
+            session: 3,
+            horizon_ms: 0,
+            heartbeat_age_ms: None,
+            agents: vec!["a".into(), "b".into()],
+            store: StoreStatus { kind: "redis".into(), healthy: false },
+            mode: "floor".into(),
+            weight: 1,
+            policies: 4,
+        };
+        let text = regions_text(&Regions { regions: vec![region] }, Paint::NONE);
+        assert!(
+            text.contains("expired") && text.contains("never") && text.contains("redis, unreachable") && text.contains("a, b"),
+            "{text}"
+        );
+        let member = |id, voter| Member { id, address: format!("127.0.0.1:710{id}"), voter, lag: (id == 2).then_some(5) };
+        let cluster = Cluster {
+            node: 1,
+            leader: Some(1),
+            term: 7,
+            members: vec![member(1, true), member(2, true), member(3, false)],
+            ..Cluster::default()
+        };
+        let text = cluster_text(&cluster, Paint::NONE);
+        assert!(text.starts_with("leader node 1, term 7\n"), "{text}");
+        assert!(text.contains("   2  voter    127.0.0.1:7102               5\n"), "{text}");
+        assert!(text.contains("learner"), "{text}");
+    }
+}
