@@ -199,6 +199,7 @@ pub fn share(text: &str) -> Result<PartsPerMillion, Unreadable> {
     let refuse = |right: String| Err(Unreadable::new(text, SHARE, right));
     let Some(number) = text.strip_suffix('%') else {
         return refuse(match decimal(text, 4) {
+            Ok(1..10_000) => "a share is written in percent: a half is `50%`".into(),
             Ok(_) => format!("a share is written in percent: `{text}%`"),
             Err(_) => "write a number and a percent sign, such as `30%`".into(),
         });
@@ -426,7 +427,7 @@ mod tests {
         }
         for (text, right) in [
             ("30", "a share is written in percent: `30%`"),
-            ("0.3", "a share is written in percent: `0.3%`"),
+            ("0.3", "a share is written in percent: a half is `50%`"),
             ("half", "write a number and a percent sign, such as `30%`"),
             ("%", "write a decimal number, such as `30%` or `12.5%`"),
             ("-1%", "it cannot be negative"),

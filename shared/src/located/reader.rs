@@ -10,6 +10,9 @@ use std::ops::RangeInclusive;
 /// document may hold one for every few bytes.
 const KEPT: usize = 500;
 
+/// Mistakes that may come with a guess of what was meant: guessing costs more than reading.
+const GUESSED: usize = 100;
+
 /// Where mistakes and warnings are collected.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -95,6 +98,11 @@ impl<'a> Located<'a> {
         self.refuse(format!("expected {expected}, found {}", self.found()));
     }
 
+    /// Of `known`, what was probably meant by `word`; nothing any more after many mistakes.
+    pub fn meant<'k>(&self, word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+        if self.report.mistakes.borrow().len() < GUESSED { nearest(word, known) } else { None }
+    }
+
     /// What is here, in words.
     fn found(&self) -> String {
         match &self.node.value {
@@ -165,7 +173,7 @@ impl<'a> Located<'a> {
         match words.iter().find(|(name, _)| *name == text) {
             Some((_, value)) => Some(*value),
             None => {
-                let meant = nearest(text, names).map(|m| format!("; did you mean `{m}`?")).unwrap_or_default();
+                let meant = self.meant(text, names).map(|m| format!("; did you mean `{m}`?")).unwrap_or_default();
                 self.refuse(format!("expected {expected}, found `{}`{meant}", cut(text)));
                 None
             }
@@ -245,7 +253,7 @@ impl<'a> Located<'a> {
     }
 
     fn refuse_unknown(&self, key: &Key, known: &[&str]) {
-        let hint = match nearest(&key.name, known.iter().copied()) {
+        let hint = match self.meant(&key.name, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("known here: {}", all_of(known)),
         };

@@ -198,11 +198,8 @@ fn on_store_failure(at: &Located<'_>) -> Option<OnStoreFailure> {
 fn mode(at: &Located<'_>) -> Option<Mode> {
     match at.value() {
         Value::Map(_) => at.fields(&["canary"])?.required("canary").and_then(floor::part).map(Mode::Canary),
-        Value::Text(text) if text == "canary" => {
-            at.refuse("a canary needs its share of the subjects: `{canary: 10%}`");
-            None
-        }
-        Value::Text(_) => at.word(&[("observe", Mode::Observe), ("enforce", Mode::Enforce)]),
+        Value::Text(text) if text == "observe" => Some(Mode::Observe),
+        Value::Text(text) if text == "enforce" => Some(Mode::Enforce),
         _ => {
             at.refuse_kind("`observe`, `enforce` or `{canary: 10%}`");
             None

@@ -1,9 +1,9 @@
 //! `floor` and `lendable`: static shares and what may be lent of them.
 
 use super::Regions;
-use crate::located::{Located, Value, nearest};
+use crate::located::{Located, Value};
 use crate::names::RegionName;
-use crate::policy::{CostRule, FloorRule, Limit, Override, PolicySet};
+use crate::policy::{CostRule, FloorRule, Limit, Override, Policy, PolicySet};
 use crate::text::{self, ShareText};
 use crate::units::{MAX_EXACT, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ fn region(at: &Located<'_>, name: &str, regions: Option<&Regions>) -> Option<Reg
     if regions.contains_key(&region) {
         return Some(region);
     }
-    let hint = match nearest(name, regions.keys().map(RegionName::as_str)) {
+    let hint = match at.meant(name, regions.keys().map(RegionName::as_str)) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => "add it to `regions`".into(),
     };
@@ -71,16 +71,49 @@ pub(super) fn countable(at: &Located<'_>, rule: &FloorRule, limit: Limit, overri
     }
 }
 
+/// Policies that are warned of, of those that are alike.
+const WARNED: usize = 100;
+
 /// Warns of policies under which a region that is cut off refuses every request, because its
 /// floor holds less than one of them costs.
 pub(super) fn warn_of_small_floors(at: &[Located<'_>], set: &PolicySet) {
-    for (at, policy) in at.iter().zip(&set.policies) {
-        let (CostRule::Fixed(cost) | CostRule::ByAttribute { otherwise: cost, .. }) = policy.cost;
-        let floors = set.floors(policy, policy.limit);
-        let small: Vec<&str> = floors.iter().filter(|(_, floor)| floor.burst < cost).map(|(name, _)| name.as_str()).collect();
-        if let [first, rest @ ..] = small.as_slice() {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            at.warn(format!("while cut off from the coordinators, {first}{more} can admit nothing: the floor there holds less than a request costs ({cost})"));
-        }
+    let weights = set.regions.values().map(|r| u64::from(r.weight));
+    let smallest = weights.clone().min().unwrap_or(0);
+    let sum: u64 = weights.sum();
+    let small = |(at, policy)| {
+        // the floors of all regions are computed only where one may be small
+        let enough = least(policy, smallest, sum) >= cost(policy);
+        if enough { None } else { Some((at, policy, regions_below_cost(policy, set)?)) }
+    };
+    for (at, policy, names) in at.iter().zip(&set.policies).filter_map(small).take(WARNED) {
+        let cost = cost(policy);
+        at.warn(format!(
+            "while cut off from the coordinators, {names} can admit nothing: the floor there holds less than a request costs ({cost})"
+        ));
+    }
+}
+
+const fn cost(policy: &Policy) -> MicroTokens {
+    let (CostRule::Fixed(cost) | CostRule::ByAttribute { otherwise: cost, .. }) = policy.cost;
+    cost
+}
+
+/// What the floor of every region holds at least: its part of the burst in whole tokens.
+fn least(policy: &Policy, smallest: u64, sum: u64) -> MicroTokens {
+    let (part, of) = match &policy.floor {
+        FloorRule::Together(_) => (smallest, sum),
+        FloorRule::Each(_) => return MicroTokens::ZERO,
+    };
+    let together = policy.limit.capacity().burst.scale_floor(policy.floor.total(), u64::from(PartsPerMillion::WHOLE.0));
+    MicroTokens::from_tokens(MicroTokens(together.tokens_floor()).scale_floor(part, of).0).unwrap_or(MicroTokens::ZERO)
+}
+
+fn regions_below_cost(policy: &Policy, set: &PolicySet) -> Option<String> {
+    let floors = set.floors(policy, policy.limit);
+    let mut small = floors.iter().filter(|(_, floor)| floor.burst < cost(policy)).map(|(name, _)| name);
+    let first = small.next()?;
+    match small.count() {
+        0 => Some(first.to_string()),
+        more => Some(format!("{first} and {more} more")),
     }
 }

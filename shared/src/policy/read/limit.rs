@@ -1,6 +1,6 @@
 //! `limit`.
 
-use crate::located::{Fields, Located, Value, nearest};
+use crate::located::{Fields, Located, Value};
 use crate::policy::Limit;
 use crate::text::{self, DurationText, Rate, cut};
 use crate::units::MicroTokens;
@@ -57,7 +57,7 @@ fn refuse_algorithm(at: &Located<'_>, name: &str) {
     if OTHER_ALGORITHMS.contains(&name) {
         return at.refuse(format!("this version serves `token-bucket` only, not `{name}`"));
     }
-    let meant = nearest(name, std::iter::once("token-bucket").chain(OTHER_ALGORITHMS));
+    let meant = at.meant(name, std::iter::once("token-bucket").chain(OTHER_ALGORITHMS));
     let hint = meant.map(|m| format!("; did you mean `{m}`?")).unwrap_or_default();
     at.refuse(format!("expected `token-bucket`, found `{}`{hint}", cut(name)));
 }

@@ -2,7 +2,7 @@
 
 use super::limit;
 use super::matching::warn_of_star;
-use crate::located::{Located, nearest};
+use crate::located::Located;
 use crate::policy::{Limit, Override};
 use crate::text::cut;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ fn subject(at: &Located<'_>, per: Option<&[String]>) -> Option<BTreeMap<String, 
         if let Some(per) = per
             && !per.iter().any(|p| p == name)
         {
-            let hint = match nearest(name, per.iter().map(String::as_str)) {
+            let hint = match value.meant(name, per.iter().map(String::as_str)) {
                 Some(meant) => format!("; did you mean `{meant}`?"),
                 None => String::new(),
             };
