@@ -41,7 +41,7 @@ fn pure_packages_ban_what_is_ambient() {
 fn sources_keep_the_house_rules() {
     let files = tree::read_all();
     assert!(files.iter().any(|f| f.path == "shared/src/units.rs"), "the sources were not found");
-    expect_none(files.iter().flat_map(rust::complaints).collect());
+    expect_none(rust::all_complaints(&files));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::layout::EMPTY_NAMES;
 use crate::tree::TextFile;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The module that alone may name openraft.
@@ -18,11 +19,14 @@ const NOWHERE: [(&str, &str); 4] = [
 /// What code outside tests has not.
 const NOT_OUTSIDE_TESTS: [&str; 2] = [".unwrap()", ".expect("];
 
-/// What is wrong with one source.
-pub fn complaints(file: &TextFile) -> Vec<String> {
-    if !file.path.ends_with(".rs") {
-        return Vec::new();
-    }
+/// What is wrong with the sources.
+pub fn all_complaints(files: &[TextFile]) -> Vec<String> {
+    let sources = || files.iter().filter(|f| f.path.ends_with(".rs"));
+    let test_modules: BTreeSet<String> = sources().flat_map(test_modules).collect();
+    sources().flat_map(|file| complaints(file, is_test(&file.path, &test_modules))).collect()
+}
+
+fn complaints(file: &TextFile, is_test: bool) -> Vec<String> {
     let code = without_comments_and_strings(&file.text);
     let shipped = without_tests(&code);
     let mut found = Vec::new();
@@ -31,7 +35,7 @@ pub fn complaints(file: &TextFile) -> Vec<String> {
         lines_with(&file.text, word).for_each(|n| complain(n, format!("{word}: {instead}")));
     }
     lines_with_word(&code, "unsafe").for_each(|n| complain(n, "unsafe code".into()));
-    if !is_test(&file.path) {
+    if !is_test {
         for call in NOT_OUTSIDE_TESTS {
             lines_with(&shipped, call)
                 .for_each(|n| complain(n, format!("{call} outside tests: return an error, or a value that cannot fail")));
@@ -47,10 +51,23 @@ pub fn complaints(file: &TextFile) -> Vec<String> {
 }
 
 /// True of files that are only compiled for tests.
-fn is_test(path: &str) -> bool {
+fn is_test(path: &str, test_modules: &BTreeSet<String>) -> bool {
     let in_package = path.strip_prefix("tests/").unwrap_or(path);
-    let folders = in_package.split('/').any(|part| part == "tests" || part == "benches");
-    folders || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
+    let in_test_folder = in_package.split('/').any(|part| part == "tests" || part == "benches");
+    let in_test_module = test_modules.iter().any(|module| path.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/'])));
+    in_test_folder || in_test_module
+}
+
+/// The modules that a file declares for tests only, as paths without their ending.
+fn test_modules(file: &TextFile) -> Vec<String> {
+    let code = without_comments_and_strings(&file.text);
+    let (folder, name) = file.path.rsplit_once('/').unwrap_or(("", &file.path));
+    let folder = match name {
+        "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
+        name => format!("{folder}/{}", name.trim_end_matches(".rs")),
+    };
+    let items = test_items(&code).into_iter().filter_map(|item| code[item].strip_suffix(';')?.rsplit_once("mod "));
+    items.map(|(_, module)| format!("{folder}/{}", module.trim())).collect()
 }
 
 fn lines_with<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
@@ -204,7 +221,7 @@ mod tests {
     use crate::tree::example;
 
     fn count(path: &str, text: &str) -> usize {
-        complaints(&example(path, text)).len()
+        all_complaints(&[example(path, text)]).len()
     }
 
     #[test]
@@ -225,6 +242,20 @@ mod tests {
         assert_eq!(count("a/src/b.rs", &format!("#[cfg(test)]\nmod tests {{ {{}} }}\n{bad}")), 2);
         assert_eq!(count("a/src/b.rs", &format!("#[cfg(test)]\nmod tests;\n{bad}")), 2);
         assert_eq!(count("a/src/b.rs", "/// `x.unwrap()` would panic.\nfn f() { g(\".expect(\"); }\n"), 0);
+    }
+
+    #[test]
+    fn a_module_declared_for_tests_is_test_code() {
+        let bad = "fn f() { g().unwrap(); }\n";
+        let with = |path: &str, declared: &str| {
+            let parent = example(path, declared);
+            all_complaints(&[parent, example("a/src/b/c.rs", bad), example("a/src/b/c/d.rs", bad)]).len()
+        };
+        assert_eq!(with("a/src/b.rs", "#[cfg(test)]\nmod c;\n"), 0);
+        assert_eq!(with("a/src/b/mod.rs", "#[cfg(test)]\npub(crate) mod c;\n"), 0);
+        assert_eq!(with("a/src/b.rs", "mod c;\n"), 2);
+        assert_eq!(with("a/src/c.rs", "#[cfg(test)]\nmod c;\n"), 2);
+        assert_eq!(with("a/src/b.rs", "#[cfg(test)]\nmod cc;\n"), 2);
     }
 
     #[test]
