@@ -15,6 +15,9 @@ use std::time::Duration;
 /// The version of this protocol. An agent and a coordinator of different versions do not talk.
 pub const PROTOCOL: u16 = 1;
 
+/// No lease is longer. What a region may have promised before a restart is over after this (R6).
+pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
+
 /// `(session, seq)` of a heartbeat and of the response to it. Ordered lexicographically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Number {

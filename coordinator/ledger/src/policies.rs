@@ -94,6 +94,9 @@ impl PolicyBook {
         let Some(next) = &self.next else { return false };
         self.active.set.policies.iter().any(|old| {
             let Some(new) = next.set.policy(&old.name) else { return false };
+            if new.generation != old.generation {
+                return true; // counted in other units, or on other subjects
+            }
             let floor = |s: &PolicySet, p, limit| s.floors(p, limit).get(region).copied().unwrap_or_default();
             let base = floor(&self.active.set, old, old.limit).fits(floor(&next.set, new, new.limit));
             let (overrides_before, overrides_after) = (self.active.overrides.get(&old.name), next.overrides.get(&old.name));

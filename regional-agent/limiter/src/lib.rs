@@ -4,5 +4,8 @@
 
 pub mod bucket;
 pub mod decision;
+pub mod demand;
+pub mod lease_book;
+pub mod matching;
 pub mod record;
 pub mod store;

@@ -1,6 +1,7 @@
 //! From a request's attributes to the budgets it is charged to, by the policy sets in force.
 
 use crate::decision::Charge;
+use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
@@ -20,16 +21,8 @@ pub struct PolicyTable {
 #[derive(Clone, Debug)]
 struct Row {
     policy: Policy,
-    base: Share,
-    overrides: BTreeMap<SubjectHash, Share>,
-}
-
-/// A limit and this region's part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share {
-    limit: Limit,
-    floor: Capacity,
-    lendable: Capacity,
+    base: FloorTerms,
+    overrides: BTreeMap<SubjectHash, FloorTerms>,
 }
 
 /// One policy that a request meets.
@@ -87,25 +80,17 @@ impl PolicyTable {
         Some(Matched { policy: policy.name.clone(), charge, on_store_failure: policy.on_store_failure })
     }
 
-    /// A charge of nothing on one budget, if there is such a budget.
-    pub fn look_at(&self, budget: &BudgetId) -> Option<Charge> {
+    /// What the policies say of one budget, if there is such a budget.
+    pub fn terms(&self, budget: &BudgetId) -> Option<FloorTerms> {
         let row = self.rows.iter().find(|r| r.policy.name == budget.policy && r.policy.generation == budget.generation)?;
-        let share = row.overrides.get(&budget.subject).unwrap_or(&row.base);
-        Some(Charge {
-            budget: budget.clone(),
-            limit: share.limit,
-            floor: share.floor,
-            lendable: share.lendable,
-            cost: MicroTokens::ZERO,
-            enforced: true,
-        })
+        Some(*row.overrides.get(&budget.subject).unwrap_or(&row.base))
     }
 
     /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
-    /// the burst that an unused bucket of each had until now.
-    pub fn changed_since(&self, before: Option<&Self>) -> Vec<(PolicyName, u64, MicroTokens)> {
+    /// the burst that an unused bucket of each had until now; all of them if that is not known.
+    pub fn changed_since(&self, before: Option<&Self>) -> Vec<ChangedPolicy> {
         let changed = |row: &Row| {
-            let id = |burst| (row.policy.name.clone(), row.policy.generation, burst);
+            let id = |former_burst| ChangedPolicy { policy: row.policy.name.clone(), generation: row.policy.generation, former_burst };
             let Some(before) = before else { return Some(id(MicroTokens::ZERO)) };
             let old = before.rows.iter().find(|r| r.policy.name == row.policy.name)?;
             match old.policy.generation == row.policy.generation {
@@ -125,38 +110,29 @@ fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&P
     let theirs = successor.map(|(_, p)| p.overrides_by_hash(key)).unwrap_or_default();
     let share = |subject: Option<&SubjectHash>| {
         let pick = |overrides: &BTreeMap<SubjectHash, Limit>, base| subject.and_then(|s| overrides.get(s)).copied().unwrap_or(base);
-        let now = share_of(region, active, policy, pick(&own, policy.limit));
+        let now = terms_of(region, active, policy, pick(&own, policy.limit));
         match successor {
             None => now,
-            Some((set, p)) => now.smaller(share_of(region, set, p, pick(&theirs, p.limit))),
+            Some((set, p)) => smaller(now, terms_of(region, set, p, pick(&theirs, p.limit))),
         }
     };
     let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
     Row { policy: policy.clone(), base: share(None), overrides }
 }
 
-fn share_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> Share {
+fn terms_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {
     let floor = set.floors(policy, limit).get(region).copied().unwrap_or_default();
-    Share { limit, floor, lendable: policy.lendable_of(floor) }
+    FloorTerms { limit, floor, lendable: policy.lendable_of(floor) }
 }
 
-impl Share {
-    /// R9. A successor of another kind counts in its own period, so its rate is brought to the
-    /// active period first.
-    fn smaller(self, next: Self) -> Self {
-        if !self.limit.same_kind(next.limit) {
-            let burst = self.floor.burst.min(next.floor.burst);
-            let rate = slower(self, next);
-            return Self { floor: Capacity::new(rate, burst), lendable: self.lendable.min(Capacity::new(rate, burst)), ..self };
-        }
-        Self { limit: self.limit, floor: self.floor.min(next.floor), lendable: self.lendable.min(next.lendable) }
-    }
-}
-
-/// The smaller of two rates, in tokens per period of the first, rounded down.
-fn slower(now: Share, next: Share) -> MicroTokens {
-    let micros = |l: Limit| u64::try_from(l.period().as_micros()).unwrap_or(u64::MAX);
-    now.floor.rate.min(next.floor.rate.scale_floor(micros(now.limit), micros(next.limit)))
+/// R9: the active limit with the smaller of both floors. A successor of another kind counts in
+/// its own period, so its rate is brought to the active one first, rounded down.
+fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
+    let micros = |limit: Limit| u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX);
+    let rate = |c: Capacity| c.rate.scale_floor(micros(now.limit), micros(next.limit));
+    let floor = now.floor.min(Capacity::new(rate(next.floor), next.floor.burst));
+    let lendable = now.lendable.min(Capacity::new(rate(next.lendable), next.lendable.burst));
+    FloorTerms { limit: now.limit, floor, lendable }
 }
 
 fn cost_of<'a>(rule: &CostRule, attribute: impl Fn(&str) -> Option<&'a str>) -> MicroTokens {

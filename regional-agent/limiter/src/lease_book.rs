@@ -1,0 +1,274 @@
+//! The lease book: what one region holds, until when, and what it may promise.
+//!
+//! Per heartbeat, in this order (R2, R3):
+//!
+//! 1. the caller draws a `seq` from the store, then calls [`LeaseBook::beat`] with its clock, then sends;
+//! 2. [`LeaseBook::receive`] turns the response into an [`Application`], or refuses it;
+//! 3. the caller has the store take the number, write the application's reductions, then its
+//!    stamp (telling it whether the lease had [`lapsed`](LeaseBook::lapsed) meanwhile); then calls
+//!    [`LeaseBook::applied`], which alone moves the horizons; then writes the increases.
+//!
+//! If the store fails on the way, book and store may differ: open another session.
+//!
+//! What is given up is timed from before the request was sent, what is taken back from after
+//! the response arrived.
+
+use crate::decision::LeaseView;
+use quorate_shared::heartbeat::{Heartbeat, Holding, LONGEST_LEASE, Number, PROTOCOL, PoliciesInForce, Report, Response, Stamp, StoreReport};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::time::{Drift, LocalTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How many heartbeats may be under way at once; older ones are given up.
+const OUTSTANDING: usize = 16;
+
+/// What one region holds, until when, and what it may promise: one session of its renewing agent.
+#[derive(Debug)]
+pub struct LeaseBook {
+    region: RegionName,
+    agent: String,
+    session: u64,
+    /// `s` of each heartbeat under way.
+    sent: BTreeMap<u64, LocalTime>,
+    taken: Number,
+    /// The newest response of this session that is in force: the echo.
+    applied: Option<Stamp>,
+    /// `D`.
+    lease_horizon: LocalTime,
+    /// `U`.
+    floor_horizon: LocalTime,
+    /// `D_j`.
+    lender_horizons: BTreeMap<RegionName, LocalTime>,
+    holdings: BTreeMap<BudgetId, Holding>,
+    policies: PoliciesInForce,
+}
+
+/// A response on its way into the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// Of the response.
+    pub stamp: Stamp,
+    /// What to write before the stamp.
+    pub reductions: Vec<(BudgetId, Holding)>,
+    /// What to write after the stamp.
+    pub increases: Vec<(BudgetId, Holding)>,
+    /// What holds once it is applied.
+    pub holdings: BTreeMap<BudgetId, Holding>,
+    /// True if budgets that it does not name have nothing.
+    pub full: bool,
+    /// True if nothing was ever admitted in this region.
+    pub genesis: bool,
+    /// The policy sets that hold from the stamp on.
+    pub policies: PoliciesInForce,
+    sent: LocalTime,
+    received: LocalTime,
+    lease: Duration,
+    drift: Drift,
+    promises: BTreeMap<RegionName, Duration>,
+}
+
+impl Application {
+    /// True if the coordinators should hear of it at once: capacity that others wait for is free.
+    pub fn gives_up(&self) -> bool {
+        !self.reductions.is_empty()
+    }
+
+    /// `D`, once applied.
+    fn lease_horizon(&self) -> LocalTime {
+        self.sent.after(self.drift.shrink(self.lease))
+    }
+}
+
+/// Why a response is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Another session's, or of a heartbeat that is not under way.
+    #[error("response {0} answers no heartbeat of this session that is under way")]
+    Unexpected(Number),
+    /// R3: one at least as new was taken.
+    #[error("response {0} is not newer than the one taken")]
+    Late(Number),
+}
+
+impl LeaseBook {
+    /// Opens the book for a new session (R5), greater than any before, at `now`, with what the
+    /// region's store says that it holds.
+    ///
+    /// No horizon survives a restart: the lease is over, and the floor that was lent is left
+    /// alone for as long as any earlier promise can last (R6).
+    pub fn open(region: RegionName, agent: String, session: u64, holdings: BTreeMap<BudgetId, Holding>, policies: PoliciesInForce, now: LocalTime) -> Self {
+        Self {
+            region,
+            agent,
+            session,
+            sent: BTreeMap::new(),
+            taken: Number { session, seq: 0 },
+            applied: None,
+            lease_horizon: LocalTime::ZERO,
+            floor_horizon: now.after(Drift::MAX.stretch(LONGEST_LEASE)),
+            lender_horizons: BTreeMap::new(),
+            holdings,
+            policies,
+        }
+    }
+
+    /// The heartbeat of this `seq`, about to be sent at `now`. `seq` was drawn before `now` was read.
+    pub fn beat(&mut self, seq: u64, now: LocalTime, policies_read: Option<u64>, reports: Vec<Report>, store: StoreReport) -> Heartbeat {
+        self.sent.insert(seq, now);
+        while self.sent.len() > OUTSTANDING {
+            self.sent.pop_first();
+        }
+        Heartbeat {
+            protocol: PROTOCOL,
+            region: self.region.clone(),
+            agent: self.agent.clone(),
+            number: Number { session: self.session, seq },
+            echo: self.applied,
+            drained: Vec::new(),
+            policies: policies_read,
+            reports,
+            store,
+        }
+    }
+
+    /// Takes up a response that arrived at `now` (R3).
+    ///
+    /// # Errors
+    /// If it is not of this session, or not newer than every one taken; it is then to be dropped.
+    pub fn receive(&mut self, response: &Response, now: LocalTime) -> Result<Application, Refused> {
+        let number = response.stamp.number;
+        if number <= self.taken {
+            return Err(Refused::Late(number));
+        }
+        let sent = match self.sent.get(&number.seq) {
+            Some(sent) if number.session == self.session => *sent,
+            _ => return Err(Refused::Unexpected(number)),
+        };
+        self.taken = number;
+        self.sent.retain(|seq, _| *seq > number.seq);
+        let (reductions, increases, holdings) = self.compare(response);
+        Ok(Application {
+            stamp: response.stamp,
+            reductions,
+            increases,
+            holdings,
+            full: response.full,
+            genesis: response.genesis,
+            policies: response.policies,
+            sent,
+            received: now,
+            lease: response.lease,
+            drift: response.drift,
+            promises: response.lenders.clone(),
+        })
+    }
+
+    /// Splits the way from what is held to what is offered into a first part that only gives up
+    /// and a second that only takes.
+    #[allow(clippy::type_complexity)]
+    fn compare(&self, response: &Response) -> (Vec<(BudgetId, Holding)>, Vec<(BudgetId, Holding)>, BTreeMap<BudgetId, Holding>) {
+        let mut after = if response.full { BTreeMap::new() } else { self.holdings.clone() };
+        for offer in &response.offers {
+            after.insert(offer.budget.clone(), offer.holding.clone());
+        }
+        let named: BTreeSet<&BudgetId> = self.holdings.keys().chain(after.keys()).collect();
+        let (mut reductions, mut increases) = (Vec::new(), Vec::new());
+        for id in named {
+            let held = self.holdings.get(id).cloned().unwrap_or_default();
+            let offered = after.get(id).cloned().unwrap_or_default();
+            let between = smaller(&held, &offered);
+            if between != held {
+                reductions.push((id.clone(), between.clone()));
+            }
+            if between != offered {
+                increases.push((id.clone(), offered));
+            }
+        }
+        after.retain(|_, holding| !holding.is_zero());
+        (reductions, increases, after)
+    }
+
+    /// True if part of what `application` renews had lapsed by `now`, so that the time since is
+    /// not leased time.
+    pub fn lapsed(&self, application: &Application, now: LocalTime) -> bool {
+        let revived = |lender: &RegionName| self.borrows_from(lender) && !self.promises(lender, now);
+        now >= self.lease_horizon || application.promises.keys().any(revived)
+    }
+
+    /// The response is in force and its stamp stored: the horizons move. Never backwards.
+    pub fn applied(&mut self, application: Application) {
+        let until = |span: Duration| application.sent.after(application.drift.shrink(span));
+        self.lease_horizon = self.lease_horizon.max(application.lease_horizon());
+        let taken_back = application.received.after(application.drift.stretch(application.lease));
+        self.floor_horizon = self.floor_horizon.max(taken_back);
+        for (lender, remaining) in &application.promises {
+            let horizon = self.lender_horizons.entry(lender.clone()).or_default();
+            *horizon = (*horizon).max(until(*remaining));
+        }
+        self.applied = Some(application.stamp);
+        self.policies = application.policies;
+        self.holdings = application.holdings;
+    }
+
+    /// What holds at `now`.
+    pub fn view(&self, now: LocalTime) -> LeaseView {
+        let lenders: BTreeSet<&RegionName> = self.holdings.values().flat_map(|h| h.borrowed.keys()).collect();
+        LeaseView {
+            leased: now < self.lease_horizon,
+            whole_floor: now >= self.floor_horizon,
+            lapsed_lenders: lenders.into_iter().filter(|l| !self.promises(l, now)).cloned().collect(),
+            number: Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) },
+            policies: self.policies,
+        }
+    }
+
+    fn promises(&self, lender: &RegionName, now: LocalTime) -> bool {
+        self.lender_horizons.get(lender).is_some_and(|horizon| now < *horizon)
+    }
+
+    fn borrows_from(&self, lender: &RegionName) -> bool {
+        self.holdings.values().any(|h| h.borrowed.contains_key(lender))
+    }
+
+    /// What the region holds beyond its floors.
+    pub fn holdings(&self) -> &BTreeMap<BudgetId, Holding> {
+        &self.holdings
+    }
+
+    /// The policy sets in force in the store.
+    pub fn policies(&self) -> PoliciesInForce {
+        self.policies
+    }
+
+    /// The session.
+    pub fn session(&self) -> u64 {
+        self.session
+    }
+
+    /// The newest response taken.
+    pub fn taken(&self) -> Number {
+        self.taken
+    }
+
+    /// `D`: until then pool and loans may be used.
+    pub fn lease_horizon(&self) -> LocalTime {
+        self.lease_horizon
+    }
+
+    /// `U`: until then what is lent is left alone.
+    pub fn floor_horizon(&self) -> LocalTime {
+        self.floor_horizon
+    }
+
+    /// True once a response of this session is in force.
+    pub fn is_applied(&self) -> bool {
+        self.applied.is_some()
+    }
+}
+
+/// What both allow: the smaller pool and loans, the larger part lent.
+fn smaller(a: &Holding, b: &Holding) -> Holding {
+    let loans = a.borrowed.iter().map(|(lender, loan)| (lender.clone(), loan.min(b.borrowed_from(lender))));
+    Holding { pool: a.pool.min(b.pool), lent: a.lent.max(b.lent), borrowed: loans.filter(|(_, loan)| !loan.is_zero()).collect() }
+}

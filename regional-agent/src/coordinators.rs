@@ -1,0 +1,91 @@
+//! The way to the coordinators: HTTP/2, to the one that answered last, else to the next.
+
+use quorate_shared::heartbeat::{Answer, Heartbeat};
+use quorate_shared::problem::Problem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// The coordinators of a cluster, as one agent reaches them.
+#[derive(Debug)]
+pub struct Coordinators {
+    urls: Vec<String>,
+    token: Option<String>,
+    client: reqwest::Client,
+    preferred: AtomicUsize,
+}
+
+/// A coordinator's answer, and whose.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer.
+    pub answer: Answer,
+    /// Base URL of the coordinator.
+    pub coordinator: String,
+}
+
+/// Nobody answered.
+#[derive(Debug, thiserror::Error)]
+#[error("no coordinator answered: {0}")]
+pub struct Unanswered(pub String);
+
+impl Coordinators {
+    /// Coordinators at these base URLs, each given `timeout` for an answer.
+    ///
+    /// # Errors
+    /// If the HTTP client cannot be made.
+    pub fn new(urls: Vec<String>, token: Option<String>, timeout: Duration) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .http2_prior_knowledge()
+            .timeout(timeout)
+            .connect_timeout(timeout)
+            .tcp_nodelay(true)
+            .no_proxy()
+            .build()?;
+        Ok(Self { urls, token, client, preferred: AtomicUsize::new(0) })
+    }
+
+    /// Sends one heartbeat to one coordinator. If it does not answer, the next heartbeat goes to
+    /// the next coordinator: nobody knows whether this one was accepted, so it is not sent again.
+    ///
+    /// # Errors
+    /// If there was no answer in time, or a problem.
+    pub async fn send(&self, beat: &Heartbeat) -> Result<Answered, Unanswered> {
+        let preferred = self.preferred.load(Ordering::Relaxed);
+        let Some(base) = self.urls.get(preferred % self.urls.len().max(1)) else {
+            return Err(Unanswered("none is configured".into()));
+        };
+        match self.post(base, beat).await {
+            Ok(answer) => Ok(Answered { answer, coordinator: base.clone() }),
+            Err(reason) => {
+                self.preferred.store(preferred.wrapping_add(1), Ordering::Relaxed);
+                Err(Unanswered(format!("{base}: {reason}")))
+            }
+        }
+    }
+
+    async fn post(&self, base: &str, beat: &Heartbeat) -> Result<Answer, String> {
+        let url = format!("{base}/v1/regions/{}/heartbeat", beat.region);
+        let mut request = self.client.post(url).json(beat);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.map_err(|e| reason(&e))?;
+        if response.status().is_success() {
+            return response.json().await.map_err(|e| reason(&e));
+        }
+        let status = response.status();
+        match response.json::<Problem>().await {
+            Ok(problem) => Err(problem.to_string()),
+            Err(_) => Err(format!("status {status}")),
+        }
+    }
+}
+
+/// What went wrong, down to its cause, without the URL.
+fn reason(error: &reqwest::Error) -> String {
+    let mut deepest: &dyn std::error::Error = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    if error.is_timeout() { "timed out".into() } else { deepest.to_string() }
+}

@@ -1,0 +1,215 @@
+//! One region as its agent knows it: the store, the lease book, the policies, the demand.
+
+use crate::clock::LocalClock;
+use crate::policy_shelf::PolicyShelf;
+use crate::store::{LeaseError, Store};
+use parking_lot::Mutex;
+use quorate_limiter::decision::LeaseView;
+use quorate_limiter::demand::DemandTracker;
+use quorate_limiter::lease_book::LeaseBook;
+use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::record::Opening;
+use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode, StoreStatus};
+use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::names::RegionName;
+use quorate_shared::time::{Drift, LocalTime};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// One region as its agent knows it.
+#[derive(Debug)]
+pub struct Region {
+    pub(crate) name: RegionName,
+    pub(crate) agent: String,
+    pub(crate) store: Store,
+    pub(crate) clock: LocalClock,
+    pub(crate) state: Mutex<State>,
+    /// Something happened that the coordinators should hear of before the next period.
+    pub(crate) eager: Notify,
+    /// Held while a session is opened or a response applied: one at a time.
+    pub(crate) lease_gate: tokio::sync::Mutex<()>,
+    unplugged: AtomicBool,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// `None` until the store was first reached.
+    pub book: Option<LeaseBook>,
+    pub table: Arc<PolicyTable>,
+    /// In force in the store already, while a response is being applied.
+    pub upcoming: Option<Arc<PolicyTable>>,
+    pub drift: Drift,
+    pub demand: DemandTracker,
+    pub shelf: PolicyShelf,
+    pub contact: Contact,
+}
+
+/// How the talk with the coordinators goes.
+#[derive(Debug, Default)]
+pub(crate) struct Contact {
+    pub last_renewal: Option<LocalTime>,
+    pub last_error: Option<String>,
+    pub coordinator: Option<String>,
+    /// The greatest session that any side has spoken of.
+    pub greatest_session: u64,
+}
+
+/// What a question is asked by.
+#[derive(Clone, Debug)]
+pub(crate) struct Basis {
+    pub view: LeaseView,
+    pub table: Arc<PolicyTable>,
+    pub drift: Drift,
+    pub lease_horizon: LocalTime,
+    pub session: u64,
+}
+
+impl Region {
+    /// A region with nothing but its store and what its disk remembers.
+    pub fn new(name: RegionName, agent: String, store: Store, shelf: PolicyShelf) -> Self {
+        let state = State {
+            book: None,
+            table: Arc::new(PolicyTable::empty()),
+            upcoming: None,
+            drift: Drift::DEFAULT,
+            demand: DemandTracker::default(),
+            shelf,
+            contact: Contact::default(),
+        };
+        Self {
+            name,
+            agent,
+            store,
+            clock: LocalClock::default(),
+            state: Mutex::new(state),
+            eager: Notify::new(),
+            lease_gate: tokio::sync::Mutex::new(()),
+            unplugged: AtomicBool::new(false),
+        }
+    }
+
+    /// Cuts the region off from the coordinators, or heals the cut. For demonstrations.
+    pub fn unplug(&self, unplugged: bool) {
+        self.unplugged.store(unplugged, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_unplugged(&self) -> bool {
+        self.unplugged.load(Ordering::Relaxed)
+    }
+
+    /// Opens a session greater than any before (R5), unless one other than `seen` is open already.
+    /// Needs no coordinator: the region serves its floor under it until the first response.
+    ///
+    /// # Errors
+    /// If the store cannot be asked, or keeps another session open.
+    pub async fn open_session(&self, seen: Option<u64>) -> Result<(), LeaseError> {
+        let _gate = self.lease_gate.lock().await;
+        if self.state.lock().book.as_ref().map(LeaseBook::session) != seen {
+            return Ok(());
+        }
+        let loaded = self.store.load().await?;
+        let greatest = self.state.lock().contact.greatest_session;
+        let stored = loaded.record.as_ref();
+        let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
+        let remembered = self.remembered_policies(stored.map(|r| r.policies));
+        self.store.open_session(&Opening { session, burn: false, policies: remembered }).await?;
+        // what the store now holds: nothing, if it had lost its state
+        let record = self.store.load().await?.record.unwrap_or_default();
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        state.contact.greatest_session = session;
+        let table = state.shelf.table(&self.name, record.policies);
+        state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
+        state.upcoming = None;
+        state.demand.restart(now);
+        state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, record.holdings, record.policies, now));
+        tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
+        Ok(())
+    }
+
+    /// The sets to go by if the store has forgotten them: those of its record, else the newest on disk.
+    fn remembered_policies(&self, stored: Option<PoliciesInForce>) -> PoliciesInForce {
+        let newest = || self.state.lock().shelf.newest();
+        stored.unwrap_or_else(|| PoliciesInForce { active: newest().unwrap_or_default(), next: None })
+    }
+
+    /// By what to ask the store now; `None` before the first session.
+    pub(crate) fn basis(&self) -> Option<Basis> {
+        let now = self.clock.now();
+        let state = self.state.lock();
+        let book = state.book.as_ref()?;
+        Some(Basis {
+            view: book.view(now),
+            table: state.table.clone(),
+            drift: state.drift,
+            lease_horizon: book.lease_horizon(),
+            session: book.session(),
+        })
+    }
+
+    /// True once a coordinator has answered and its policies are in force.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn ready(&self) -> Result<(), String> {
+        let state = self.state.lock();
+        match &state.book {
+            None => Err("the region's store has not been reached yet".into()),
+            Some(_) if state.table.in_force().active == 0 => Err("no policies have reached this agent yet".into()),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// What `GET /v1/status` says.
+    pub fn status(&self) -> AgentStatus {
+        let now = self.clock.now();
+        let state = self.state.lock();
+        let left = |until: LocalTime| millis(until.since(now));
+        let book = state.book.as_ref();
+        let leased = book.is_some_and(|b| b.view(now).leased);
+        let mode = match book {
+            Some(b) if leased && b.is_applied() => "leased",
+            Some(_) if state.table.in_force().active > 0 => "floor",
+            _ => "starting",
+        };
+        AgentStatus {
+            region: self.name.to_string(),
+            agent: self.agent.clone(),
+            mode: mode.to_owned(),
+            session: book.map_or(0, LeaseBook::session),
+            seq: book.map_or(0, |b| b.taken().seq),
+            horizon_ms: book.map_or(0, |b| left(b.lease_horizon())),
+            floor_horizon_ms: book.map_or(0, |b| left(b.floor_horizon())),
+            last_renewal_ms: state.contact.last_renewal.map(|at| millis(now.since(at))),
+            last_error: state.contact.last_error.clone(),
+            coordinator: state.contact.coordinator.clone(),
+            store: StoreStatus { kind: self.store.kind().to_owned(), healthy: self.store.is_healthy() },
+            policies: state.table.in_force().active,
+            budgets: book.map(|b| budgets(b, &state, leased)).unwrap_or_default(),
+        }
+    }
+}
+
+fn budgets(book: &LeaseBook, state: &State, leased: bool) -> Vec<BudgetStatus> {
+    let status = |(id, holding): (&quorate_shared::names::BudgetId, &quorate_shared::heartbeat::Holding)| {
+        let terms = state.table.terms(id)?;
+        Some(BudgetStatus {
+            policy: id.policy.to_string(),
+            subject: id.subject.to_string(),
+            mode: if leased { DecisionMode::Leased } else { DecisionMode::Floor },
+            floor: terms.floor.into(),
+            pool: holding.pool.into(),
+            lent: holding.lent.into(),
+            borrowed: holding.borrowed.iter().map(|(lender, loan)| (lender.to_string(), (*loan).into())).collect(),
+            demand: state.demand.demand(id).tokens(),
+        })
+    };
+    book.holdings().iter().filter_map(status).collect()
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,276 @@
+//! The heartbeat: one per region and period, sooner where capacity waits for it.
+
+use crate::coordinators::{Coordinators, Unanswered};
+use crate::policy_shelf::ShelfError;
+use crate::region::Region;
+use crate::store::LeaseError;
+use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
+use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number, Response, StoreReport};
+use quorate_shared::names::BudgetId;
+use quorate_shared::time::LocalTime;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The shortest span between two heartbeats.
+const EAGER: Duration = Duration::from_millis(250);
+
+/// After a heartbeat that nobody answered.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Budgets in one write to the store.
+const WRITE_PART: usize = 200;
+
+/// Why a heartbeat renewed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BeatError {
+    /// No coordinator answered.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+    /// The region's store did not do its part.
+    #[error("the region's store: {0}")]
+    Store(#[from] LeaseError),
+    /// R1: the coordinators have accepted a later heartbeat of this region.
+    #[error("heartbeat {sent} came after {newest}: another session of this region is open, or was")]
+    Stale {
+        /// What was sent.
+        sent: Number,
+        /// What was accepted before.
+        newest: Number,
+    },
+    /// The policy set names no such region.
+    #[error("the coordinators know no region of this name: add it to the policy set")]
+    UnknownRegion,
+    /// R3.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The response goes by policy sets that it did not bring and that nobody brought before.
+    #[error("policy set {0} is in force, but has not been read")]
+    MissingPolicies(u64),
+    /// The agent's disk.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// The region is cut off for a demonstration.
+    #[error("unplugged")]
+    Unplugged,
+}
+
+/// Renews the region's lease until cancelled.
+pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period: Duration, metrics: &crate::metrics::Metrics, stop: CancellationToken) {
+    let mut slept = region.clock.slept_micros();
+    loop {
+        let started = region.clock.now();
+        if region.clock.slept_micros() != slept {
+            // R6: a machine that slept has a new clock
+            slept = region.clock.slept_micros();
+            let session = region.state.lock().book.as_ref().map(LeaseBook::session);
+            note_failure(region, region.open_session(session).await.map_err(BeatError::from));
+        }
+        let outcome = beat_once(region, coordinators).await;
+        metrics.heartbeat(outcome.is_ok());
+        let pause = match &outcome {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => period,
+            Err(_) => RETRY,
+        };
+        let failed = outcome.is_err();
+        note_failure(region, outcome.map(|_| ()));
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = pause_until(region, started, pause, failed) => {}
+        }
+    }
+}
+
+/// Waits for the next heartbeat: for the period, or less if somebody is in a hurry, but never
+/// less than [`EAGER`] after the last unless that gave capacity up or failed.
+async fn pause_until(region: &Region, started: LocalTime, pause: Duration, failed: bool) {
+    let spent = region.clock.now().since(started);
+    if pause.is_zero() || failed {
+        tokio::time::sleep(pause).await;
+        return;
+    }
+    let eager = async {
+        region.eager.notified().await;
+        tokio::time::sleep(EAGER.saturating_sub(region.clock.now().since(started))).await;
+    };
+    tokio::select! {
+        () = tokio::time::sleep(pause.saturating_sub(spent)) => {}
+        () = eager => {}
+    }
+}
+
+fn note_failure(region: &Region, outcome: Result<(), BeatError>) {
+    let mut state = region.state.lock();
+    match outcome {
+        Ok(()) => state.contact.last_error = None,
+        Err(e) => {
+            let text = e.to_string();
+            if state.contact.last_error.as_deref() != Some(&text) {
+                tracing::warn!(region = %region.name, error = %text, "a heartbeat renewed nothing");
+            }
+            state.contact.last_error = Some(text);
+        }
+    }
+}
+
+/// One heartbeat and its application. True if it gave up capacity that others may wait for.
+async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool, BeatError> {
+    if region.state.lock().book.is_none() {
+        region.open_session(None).await?;
+    }
+    let session = region.state.lock().book.as_ref().map(LeaseBook::session).unwrap_or_default();
+    // R2: the number first, then the clock, then the sending
+    let seq = match region.store.draw_seq(session).await {
+        Ok(seq) => seq,
+        Err(e) => return Err(reopen_after(region, session, e).await),
+    };
+    if region.is_unplugged() {
+        return Err(BeatError::Unplugged);
+    }
+    let Some(beat) = compose(region, seq) else { return Ok(false) };
+    let answer = coordinators.send(&beat).await?;
+    let received = region.clock.now();
+    if region.is_unplugged() {
+        return Err(BeatError::Unplugged);
+    }
+    match answer.answer {
+        Answer::Renewed(response) => {
+            let gave_up = apply(region, &response, received).await?;
+            let mut state = region.state.lock();
+            state.contact.last_renewal = Some(received);
+            state.contact.coordinator = Some(answer.coordinator);
+            Ok(gave_up)
+        }
+        Answer::Stale { newest } => Err(overtaken(region, beat.number, newest).await),
+        Answer::UnknownRegion => Err(BeatError::UnknownRegion),
+    }
+}
+
+fn compose(region: &Region, seq: u64) -> Option<Heartbeat> {
+    let mut state = region.state.lock();
+    let state = &mut *state;
+    let book = state.book.as_mut()?;
+    let table = state.table.clone();
+    let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
+    let worth = |budget: &BudgetId| match book.holdings().contains_key(budget) {
+        true => None,
+        false => table.terms(budget).map(|t| t.floor.rate.saturating_sub(t.lendable.rate)),
+    };
+    let now = region.clock.now();
+    let reports = state.demand.reports(now, period, worth);
+    let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
+    Some(book.beat(seq, region.clock.now(), state.shelf.newest(), reports, store))
+}
+
+/// Another session of this region was accepted: this one is over (R1, R5).
+async fn overtaken(region: &Region, sent: Number, newest: Number) -> BeatError {
+    if newest.session > sent.session || newest.seq > sent.seq {
+        region.state.lock().contact.greatest_session = newest.session;
+        if let Err(e) = region.open_session(Some(sent.session)).await {
+            return e.into();
+        }
+    }
+    BeatError::Stale { sent, newest }
+}
+
+/// The store has another session, or none: open a new one, if that is why it refused.
+async fn reopen_after(region: &Region, session: u64, error: LeaseError) -> BeatError {
+    if let LeaseError::Refused(Refusal::NoRecord | Refusal::Superseded { .. }) = &error
+        && let Err(e) = region.open_session(Some(session)).await
+    {
+        return e.into();
+    }
+    error.into()
+}
+
+/// Applies a response (R3): number, reductions, stamp, horizons, increases. A failure on the way
+/// leaves book and store apart, so it ends the session.
+async fn apply(region: &Region, response: &Response, received: LocalTime) -> Result<bool, BeatError> {
+    let gate = region.lease_gate.lock().await;
+    let (application, table, changed) = prepare(region, response, received)?;
+    let gives_up = application.gives_up();
+    let session = application.stamp.number.session;
+    let outcome = write_down(region, application, table, changed).await;
+    region.state.lock().upcoming = None;
+    drop(gate);
+    match outcome {
+        Ok(()) => Ok(gives_up),
+        Err(e) => {
+            region.open_session(Some(session)).await?;
+            Err(e.into())
+        }
+    }
+}
+
+fn prepare(region: &Region, response: &Response, received: LocalTime) -> Result<(Application, Arc<PolicyTable>, Vec<ChangedPolicy>), BeatError> {
+    let mut state = region.state.lock();
+    let state = &mut *state;
+    state.shelf.add(&response.sets, &response.subject_key)?;
+    state.drift = response.drift;
+    let table = match response.policies == state.table.in_force() {
+        true => state.table.clone(),
+        false => {
+            let made = state.shelf.table(&region.name, response.policies);
+            Arc::new(made.ok_or(BeatError::MissingPolicies(response.policies.active))?)
+        }
+    };
+    let Some(book) = state.book.as_mut() else { return Err(LeaseError::from(Refusal::NoRecord).into()) };
+    let before = book.policies();
+    let changed = match before == response.policies || before.active == 0 {
+        true => Vec::new(),
+        false => table.changed_since((state.table.in_force() == before).then_some(&*state.table)),
+    };
+    Ok((book.receive(response, received)?, table, changed))
+}
+
+async fn write_down(region: &Region, application: Application, table: Arc<PolicyTable>, changed: Vec<ChangedPolicy>) -> Result<(), LeaseError> {
+    let number = application.stamp.number;
+    region.store.take(number).await?;
+    write_holdings(region, number, &application.reductions).await?;
+    region.state.lock().upcoming = Some(table.clone());
+    let mut finish = Finish {
+        stamp: application.stamp,
+        policies: application.policies,
+        full: application.full,
+        genesis: application.genesis,
+        lapsed: has_lapsed(region, &application),
+        changed,
+    };
+    region.store.finish(&finish).await?;
+    if !finish.lapsed && has_lapsed(region, &application) {
+        // the lease ran out while the stamp was on its way
+        (finish.lapsed, finish.changed) = (true, Vec::new());
+        region.store.finish(&finish).await?;
+    }
+    let increases = application.increases.clone();
+    {
+        let mut state = region.state.lock();
+        if let Some(book) = state.book.as_mut() {
+            book.applied(application);
+        }
+        state.table = table;
+    }
+    write_holdings(region, number, &increases).await
+}
+
+fn has_lapsed(region: &Region, application: &Application) -> bool {
+    let now = region.clock.now();
+    region.state.lock().book.as_ref().is_none_or(|book| book.lapsed(application, now))
+}
+
+async fn write_holdings(region: &Region, number: Number, holdings: &[(BudgetId, Holding)]) -> Result<(), LeaseError> {
+    for part in holdings.chunks(WRITE_PART) {
+        let Some(basis) = region.basis() else { return Err(Refusal::NoRecord.into()) };
+        let settle = |(budget, holding): &(BudgetId, Holding)| Settlement {
+            budget: budget.clone(),
+            holding: holding.clone(),
+            standing: basis.table.terms(budget),
+        };
+        let settlements = part.iter().map(settle).collect();
+        region.store.write(&HoldingsChange { number, view: basis.view, drift: basis.drift, settlements }).await?;
+    }
+    Ok(())
+}
