@@ -1,0 +1,118 @@
+//! What may go wrong, in words that say what to do.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a node does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting contradicts another.
+    #[error("{0}")]
+    Settings(String),
+    /// The data directory cannot be used.
+    #[error("cannot use the data directory: {}: {source}", path.display())]
+    DataDir {
+        /// What cannot be read or written.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("{} is held by {}; each node needs a data directory of its own, and only one process may run a node", path.display(), by(*holder))]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+        /// The number of the process that holds it, if it could be read.
+        holder: Option<u32>,
+    },
+    /// The data directory belongs to another node.
+    #[error("{} belongs to node {found}, not to node {wanted}; correct `node` or `data-dir`: a node that takes another's place can vote twice", path.display())]
+    OtherNode {
+        /// The store's file.
+        path: PathBuf,
+        /// Whose it is.
+        found: u64,
+        /// Who wanted it.
+        wanted: u64,
+    },
+    /// A later version of the program wrote it.
+    #[error("{} has format version {found}, and this program reads up to {known}; run the version that wrote it", path.display())]
+    NewerFormat {
+        /// The store's file.
+        path: PathBuf,
+        /// Its version.
+        found: u8,
+        /// The newest that this program reads.
+        known: u8,
+    },
+    /// It is damaged or not a store at all.
+    #[error(
+        "{} is damaged: {detail}; do not delete it while the rest of the cluster needs this node's vote: remove the node from the cluster and add it under a new number with an empty data directory, or restore a backup",
+        path.display()
+    )]
+    Corrupted {
+        /// The store's file.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The system gives no network client or no random number.
+    #[error("{0}")]
+    System(String),
+    /// The consensus module refused what it found on disk.
+    #[error("{}: {detail}", path.display())]
+    Raft {
+        /// The store's file.
+        path: PathBuf,
+        /// Its word.
+        detail: String,
+    },
+}
+
+fn by(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// Why a command has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProposeError {
+    /// This node does not lead, or has not heard from a majority lately. The command did not enter the log.
+    #[error("this node is not the leader{}", leader.as_ref().map(|(id, address)| format!("; node {id} at {address} is")).unwrap_or_default())]
+    NotLeader {
+        /// Number and address of the leader, if known; never this node.
+        leader: Option<(u64, String)>,
+    },
+    /// No outcome in time, or the leader lost its office meanwhile: the command may or may not be applied, now or later.
+    #[error("no majority of the coordinators answered within {waited:?}; the outcome is unknown")]
+    Unavailable {
+        /// How long the caller waited.
+        waited: Duration,
+    },
+    /// The node has stopped for good.
+    #[error("this node has stopped: {0}")]
+    Fatal(String),
+}
+
+/// Why a cluster is not formed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormationError {
+    /// Another member was started with another list of members: two clusters might be formed.
+    #[error("node {node} at {address} lists the members {theirs}, but this node lists {ours}; make the lists equal")]
+    MembersDiffer {
+        /// The other.
+        node: u64,
+        /// Where it is.
+        address: String,
+        /// Its list.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
+    /// This node is not among the members.
+    #[error("node {0} is not among the members that it was started with; it waits to be added to the cluster")]
+    NotAMember(u64),
+    /// The node has stopped.
+    #[error("this node has stopped: {0}")]
+    Fatal(String),
+}

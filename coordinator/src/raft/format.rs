@@ -1,0 +1,70 @@
+//! How values are written to disk and to peers: one byte of format version, then MessagePack
+//! with field names, so that a field with a default may be added both ways.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+
+/// The version that this program writes, and the newest that it reads.
+pub const VERSION: u8 = 1;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// Written by a later version of this program.
+    #[error("format version {found} is newer than {VERSION}, the newest that this program reads")]
+    Newer {
+        /// Its version byte.
+        found: u8,
+    },
+    /// Not a value of the wanted type.
+    #[error("malformed: {0}")]
+    Malformed(String),
+    /// The value cannot be written.
+    #[error("cannot be encoded: {0}")]
+    Unwritable(String),
+}
+
+impl From<FormatError> for io::Error {
+    fn from(error: FormatError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// The bytes of `value`.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FormatError> {
+    let mut bytes = vec![VERSION];
+    let mut serializer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
+    value.serialize(&mut serializer).map_err(|e| FormatError::Unwritable(e.to_string()))?;
+    Ok(bytes)
+}
+
+/// The value of `bytes`, all of them.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError> {
+    let malformed = |e: &dyn std::fmt::Display| FormatError::Malformed(e.to_string());
+    let (version, mut rest) = bytes.split_first().ok_or_else(|| malformed(&"empty"))?;
+    match *version {
+        0 => return Err(malformed(&"format version 0")),
+        VERSION => {}
+        found => return Err(FormatError::Newer { found }),
+    }
+    let value = rmp_serde::from_read(&mut rest).map_err(|e| malformed(&e))?;
+    if rest.is_empty() { Ok(value) } else { Err(malformed(&"bytes left over")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is() {
+        let bytes = encode(&("a", 7u64)).expect("encodes");
+        assert_eq!(decode::<(String, u64)>(&bytes), Ok(("a".to_owned(), 7)));
+        let newer = [&[2], &bytes[1..]].concat();
+        assert_eq!(decode::<(String, u64)>(&newer), Err(FormatError::Newer { found: 2 }));
+        let longer = [&bytes[..], &[0]].concat();
+        for bad in [&[][..], &[0], &[VERSION], &bytes[..bytes.len() - 1], &longer] {
+            assert!(matches!(decode::<(String, u64)>(bad), Err(FormatError::Malformed(_))), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The ledger on several nodes at once: consensus, the log on disk, and the way to the peers.
+//!
+//! [`RaftNode`] is all that the rest of the coordinator sees; no type of the consensus library
+//! leaves this module.
+//!
+//! | file | what |
+//! |---|---|
+//! | `node` | the handle |
+//! | `settings`, `errors`, `status` | what goes in and comes out |
+//! | `formation` | how a cluster begins |
+//! | `office` | the leader's clock |
+//! | `types` | what openraft is told about our types |
+//! | `log_store`, `state_machine` | what openraft asks of us |
+//! | `disk`, `writer`, `data_dir`, `format` | the file beneath |
+//! | `network`, `peer_routes`, `wire` | the other nodes |
+
+mod data_dir;
+mod disk;
+mod errors;
+mod format;
+mod formation;
+mod log_store;
+mod network;
+mod node;
+mod office;
+mod peer_routes;
+mod settings;
+mod state_machine;
+mod status;
+mod types;
+mod wire;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use errors::{FormationError, ProposeError, StartError};
+pub use node::RaftNode;
+pub use settings::RaftSettings;
+pub use status::{Leadership, MemberStatus, RaftStatus};

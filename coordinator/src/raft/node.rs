@@ -1,0 +1,230 @@
+//! One node of the replicated ledger: the handle that the rest of the coordinator holds.
+
+use super::data_dir::DataDir;
+use super::disk::{self, Disk};
+use super::errors::{FormationError, ProposeError, StartError};
+use super::formation;
+use super::log_store::LogStore;
+use super::network::Network;
+use super::office::OfficeClock;
+use super::peer_routes::{self, Answerer};
+use super::settings::RaftSettings;
+use super::state_machine::StateMachine;
+use super::status::{Leadership, RaftStatus, leads};
+use super::types::{Metrics, Proposal, Raft, TypeConfig};
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
+use quorate_ledger::{Command, Ledger, Outcome};
+use quorate_shared::heartbeat::Office;
+use quorate_shared::time::LeaderTime;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// A running node.
+///
+/// Start it, mount [`RaftNode::peer_routes`] where the other members reach it, then call
+/// [`RaftNode::initialize`]. If [`RaftNode::failed`] resolves, the process must end: what a
+/// failed write left on disk is known only after a restart.
+#[derive(Debug)]
+pub struct RaftNode {
+    settings: RaftSettings,
+    raft: Raft,
+    log: LogStore,
+    state: StateMachine,
+    disk: Arc<Disk>,
+    network: Network,
+    office: OfficeClock,
+    leadership: watch::Receiver<Leadership>,
+    watcher: JoinHandle<()>,
+}
+
+impl RaftNode {
+    /// Opens the data directory and takes part in the cluster that it belongs to, if any.
+    ///
+    /// # Errors
+    /// If the settings contradict each other, or the data directory is in use, damaged, another
+    /// node's or newer than this program.
+    pub async fn start(settings: RaftSettings) -> Result<Self, StartError> {
+        settings.check()?;
+        let config = Arc::new(settings.config()?);
+        let office = OfficeClock::new().map_err(|error| StartError::System(format!("no randomness: {error}")))?;
+        let network = Network::new(&settings).map_err(|error| StartError::System(format!("cannot make a network client: {error}")))?;
+        let (disk, log, state) = open(&settings).await?;
+        let refused =
+            |error: openraft::errors::Fatal<TypeConfig>| StartError::Raft { path: disk.path().to_owned(), detail: error.to_string() };
+        let raft = Raft::new(settings.node, config, network.clone(), log.clone(), state.clone()).await.map_err(refused)?;
+        let (leadership, watcher) = watch_leadership(&raft);
+        Ok(Self { settings, raft, log, state, disk, network, office, leadership, watcher })
+    }
+
+    /// Forms the cluster of the members that this node was started with, unless it exists.
+    /// Every member may call this, at the same time and at every start.
+    ///
+    /// The first time it waits until all members answer: one that does not might know of a
+    /// cluster. Returns once this node knows that the cluster exists; it may have no leader yet.
+    ///
+    /// # Errors
+    /// If members were started with different lists, or this node is not in its own.
+    pub async fn initialize(&self) -> Result<(), FormationError> {
+        formation::form(self.settings.node, &self.settings.members, &self.raft, &self.log, &self.network).await
+    }
+
+    /// Puts a command into the log and waits until it is applied here.
+    ///
+    /// # Errors
+    /// [`ProposeError::NotLeader`]: it was not taken, try there. [`ProposeError::Unavailable`]:
+    /// it may or may not be applied.
+    pub async fn propose(&self, command: Command) -> Result<Outcome, ProposeError> {
+        let waited = self.settings.propose_timeout;
+        let written = async {
+            self.confirmed().await;
+            self.raft.client_write(Proposal(Arc::new(command))).await
+        };
+        match tokio::time::timeout(waited, written).await {
+            Err(_) => Err(ProposeError::Unavailable { waited }),
+            Ok(Ok(response)) => Ok(response.data),
+            Ok(Err(RaftError::APIError(ClientWriteError::ForwardToLeader(forward)))) => Err(self.not_leader(forward)),
+            Ok(Err(RaftError::APIError(ClientWriteError::LogEntryDiscarded(_)))) => Err(ProposeError::Unavailable { waited }),
+            Ok(Err(other)) => Err(ProposeError::Fatal(other.to_string())),
+        }
+    }
+
+    /// What `f` makes of the ledger as it is applied here; on a follower it may lag. The ledger
+    /// does not change while `f` runs, so `f` should be brief.
+    pub fn read<T>(&self, f: impl FnOnce(&Ledger) -> T) -> T {
+        f(&self.state.applied().read().ledger)
+    }
+
+    /// Office and time to date a heartbeat by, if this node believes to be the leader. The clock
+    /// of an office begins after its election was won, and is the same for the whole of it.
+    pub fn office(&self) -> Option<(Office, LeaderTime)> {
+        let metrics = self.metrics();
+        leads(&metrics).then(|| self.office.now(metrics.current_term))
+    }
+
+    /// The cluster as this node sees it.
+    pub fn status(&self) -> RaftStatus {
+        RaftStatus::of(&self.metrics(), self.disk.counts())
+    }
+
+    /// Who leads, now and after each change.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Waits until this node knows a leader, and returns its number and address; `None` if the
+    /// node stops first.
+    pub async fn wait_for_leader(&self) -> Option<(u64, String)> {
+        let mut leadership = self.leadership.clone();
+        let known = leadership.wait_for(|now| now.leader.is_some()).await.ok()?;
+        known.leader.clone()
+    }
+
+    /// Writes a snapshot soon, besides those that the settings ask for.
+    ///
+    /// # Errors
+    /// The reason, if the node has stopped.
+    pub async fn snapshot(&self) -> Result<(), String> {
+        self.raft.trigger().snapshot().await.map_err(|fatal| fatal.to_string())
+    }
+
+    /// Asks the voter `to` to take over the lead. Does nothing unless this node leads.
+    ///
+    /// # Errors
+    /// The reason, if the node has stopped.
+    pub async fn transfer_leader(&self, to: u64) -> Result<(), String> {
+        self.raft.trigger().transfer_leader(to).await.map_err(|fatal| fatal.to_string())
+    }
+
+    /// Resolves with the reason once this node has stopped for good, [`RaftNode::shutdown`]
+    /// included.
+    pub async fn failed(&self) -> String {
+        let mut metrics = self.raft.metrics();
+        let stopped = async {
+            loop {
+                if let Err(fatal) = &metrics.borrow_watched().running_state {
+                    return fatal.to_string();
+                }
+                if metrics.changed().await.is_err() {
+                    return "the consensus module has ended".to_owned();
+                }
+            }
+        };
+        tokio::select! { why = self.disk.failed() => why, why = stopped => why }
+    }
+
+    /// Takes no further part in the cluster, writes what is left to write, and gives the data
+    /// directory back.
+    pub async fn shutdown(&self) {
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(%error, "the consensus module did not end well");
+        }
+        self.watcher.abort();
+        let disk = self.disk.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || disk.close()).await {
+            tracing::warn!(%error, "the Raft store did not close well");
+        }
+    }
+
+    /// The routes by which the other nodes reach this one. Only they may get there.
+    pub fn peer_routes(&self) -> axum::Router {
+        peer_routes::routes(Answerer {
+            node: self.settings.node,
+            members: self.settings.members.clone(),
+            raft: self.raft.clone(),
+            log: self.log.clone(),
+        })
+    }
+
+    /// A copy: whoever holds openraft's own would hold it up.
+    fn metrics(&self) -> Metrics {
+        self.raft.metrics().borrow_watched().clone()
+    }
+
+    /// Waits while this node leads but has not heard from a majority since it was elected: until
+    /// then openraft takes nothing, and there is nobody else to turn to.
+    async fn confirmed(&self) {
+        let mut metrics = self.raft.metrics();
+        let waits = |now: &Metrics| leads(now) && now.last_quorum_acked.is_none();
+        // An error means that the node has stopped; the proposal will say so.
+        while waits(&metrics.borrow_watched()) && metrics.changed().await.is_ok() {}
+    }
+
+    fn not_leader(&self, forward: ForwardToLeader<TypeConfig>) -> ProposeError {
+        let leader = forward.leader_id.zip(forward.leader_node).filter(|(id, _)| *id != self.settings.node);
+        ProposeError::NotLeader { leader: leader.map(|(id, node)| (id, node.addr)) }
+    }
+}
+
+impl Drop for RaftNode {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+/// Opening checks the whole file, so it runs where blocking is allowed.
+async fn open(settings: &RaftSettings) -> Result<(Arc<Disk>, LogStore, StateMachine), StartError> {
+    let (path, node) = (settings.data_dir.clone(), settings.node);
+    let opening = tokio::task::spawn_blocking(move || {
+        let disk = Disk::open(DataDir::lock(&path)?, node)?;
+        let damaged = |error: std::io::Error| disk::unreadable(disk.path(), &error);
+        let log = LogStore::open(disk.clone()).map_err(damaged)?;
+        let state = StateMachine::open(disk.clone()).map_err(damaged)?;
+        Ok((disk, log, state))
+    });
+    opening.await.unwrap_or_else(|error| Err(StartError::System(format!("opening the data directory failed: {error}"))))
+}
+
+/// Follows openraft's metrics and tells of a change of leader alone.
+fn watch_leadership(raft: &Raft) -> (watch::Receiver<Leadership>, JoinHandle<()>) {
+    let mut metrics = raft.metrics();
+    let (tell, leadership) = watch::channel(Leadership::of(&metrics.borrow_watched()));
+    let watcher = tokio::spawn(async move {
+        while metrics.changed().await.is_ok() {
+            let now = Leadership::of(&metrics.borrow_watched());
+            tell.send_if_modified(|told| std::mem::replace(told, now.clone()) != now);
+        }
+    });
+    (leadership, watcher)
+}

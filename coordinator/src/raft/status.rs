@@ -1,0 +1,111 @@
+//! What a node knows of the cluster, in plain values.
+
+use super::types::Metrics;
+use openraft::ServerState;
+
+/// Who leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// The newest term that this node knows of.
+    pub term: u64,
+    /// Number and address of the leader, if this node knows one. It may have fallen meanwhile.
+    pub leader: Option<(u64, String)>,
+    /// True if this node believes to be the leader.
+    pub here: bool,
+}
+
+/// The cluster as one node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RaftStatus {
+    /// The node that answers.
+    pub node: u64,
+    /// Number and address of the leader, if this node knows one.
+    pub leader: Option<(u64, String)>,
+    /// The newest term that this node knows of.
+    pub term: u64,
+    /// `leader`, `follower`, `candidate`, `learner` or `shutdown`.
+    pub state: &'static str,
+    /// Index of the last entry applied here; 0 before the first.
+    pub applied: u64,
+    /// Index of the last entry in the log here; 0 before the first.
+    pub last_log: u64,
+    /// Index of the last entry in the snapshot here.
+    pub snapshot: Option<u64>,
+    /// Every node of the cluster.
+    pub members: Vec<MemberStatus>,
+    /// Changes written to disk since the start.
+    pub disk_changes: u64,
+    /// Flushes to disk since the start: several changes share one.
+    pub disk_commits: u64,
+}
+
+/// One node of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its number.
+    pub id: u64,
+    /// Where the others reach it.
+    pub address: String,
+    /// True if it votes.
+    pub voter: bool,
+    /// Entries of the leader's log that it is not known to have; only the leader knows.
+    pub lag: Option<u64>,
+}
+
+impl Leadership {
+    pub(super) fn of(metrics: &Metrics) -> Self {
+        let here = leads(metrics);
+        // A leader that restarted is still named by its last vote, but leads no more.
+        let known = metrics.current_leader.filter(|leader| here || *leader != metrics.id);
+        let address = |id: u64| metrics.membership_config.get_node(&id).map(|node| node.addr.clone()).unwrap_or_default();
+        Self { term: metrics.current_term, leader: known.map(|id| (id, address(id))), here }
+    }
+}
+
+/// True if the node believes to be the leader.
+pub(super) fn leads(metrics: &Metrics) -> bool {
+    metrics.running_state.is_ok() && metrics.state == ServerState::Leader
+}
+
+impl RaftStatus {
+    pub(super) fn of(metrics: &Metrics, (disk_changes, disk_commits): (u64, u64)) -> Self {
+        let Leadership { term, leader, .. } = Leadership::of(metrics);
+        Self {
+            node: metrics.id,
+            leader,
+            term,
+            state: state(metrics),
+            applied: metrics.last_applied.map_or(0, |last| last.index),
+            last_log: metrics.last_log_index.unwrap_or(0),
+            snapshot: metrics.snapshot.map(|last| last.index),
+            members: members(metrics),
+            disk_changes,
+            disk_commits,
+        }
+    }
+}
+
+fn state(metrics: &Metrics) -> &'static str {
+    if metrics.running_state.is_err() {
+        return "shutdown";
+    }
+    match metrics.state {
+        ServerState::Learner => "learner",
+        ServerState::Follower => "follower",
+        ServerState::Candidate => "candidate",
+        ServerState::Leader => "leader",
+        ServerState::Shutdown => "shutdown",
+    }
+}
+
+fn members(metrics: &Metrics) -> Vec<MemberStatus> {
+    let end = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
+    let last = end(metrics.last_log_index);
+    let lag = |id: u64| {
+        let has = metrics.replication.as_ref()?.get(&id)?;
+        Some(last.saturating_sub(end(has.map(|place| place.index))))
+    };
+    let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
+    let nodes = metrics.membership_config.nodes();
+    nodes.map(|(id, node)| MemberStatus { id: *id, address: node.addr.clone(), voter: voters.contains(id), lag: lag(*id) }).collect()
+}

@@ -1,0 +1,160 @@
+//! Nodes of a coordinator in this process, over real loopback connections.
+
+use quorate_coordinator::raft::{RaftNode, RaftSettings};
+use quorate_ledger::{Author, Command, Outcome};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+
+/// Long enough for anything that comes to an end at all.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A node that serves its peers.
+pub struct Served {
+    pub node: Arc<RaftNode>,
+    server: JoinHandle<()>,
+}
+
+impl Served {
+    /// Starts a node, and serves its peers at its address.
+    pub async fn start(settings: RaftSettings) -> Self {
+        let address = settings.address.parse().expect("an address");
+        let node = Arc::new(RaftNode::start(settings).await.expect("starts"));
+        let listener = listen(address);
+        let routes = node.peer_routes();
+        let server = tokio::spawn(async move { axum::serve(listener, routes).await.expect("serves") });
+        Self { node, server }
+    }
+
+    /// Ends the node in good order.
+    pub async fn stop(self) {
+        self.server.abort();
+        let _ = self.server.await;
+        self.node.shutdown().await;
+    }
+}
+
+/// The port may still be in use by connections that a former listener closed.
+fn listen(address: SocketAddr) -> TcpListener {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("set");
+    socket.bind(address).expect("bound");
+    socket.listen(64).expect("listens")
+}
+
+/// Three nodes with data directories that outlive them.
+pub struct Cluster {
+    dir: tempfile::TempDir,
+    members: BTreeMap<u64, String>,
+    change: fn(&mut RaftSettings),
+    pub nodes: BTreeMap<u64, Served>,
+}
+
+impl Cluster {
+    /// Starts `size` nodes at once, each of which forms the cluster, and waits for a leader.
+    pub async fn start(size: u64, change: fn(&mut RaftSettings)) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let members = members(size);
+        let mut cluster = Self { dir, members, change, nodes: BTreeMap::new() };
+        for id in 1..=size {
+            cluster.start_node(id).await;
+        }
+        let formed = cluster.nodes.values().map(|served| served.node.initialize());
+        for result in futures_util::future::join_all(formed).await {
+            result.expect("formed");
+        }
+        cluster.leader().await;
+        cluster
+    }
+
+    pub fn settings(&self, id: u64) -> RaftSettings {
+        let mut settings = RaftSettings::new(id, self.members[&id].clone(), self.members.clone(), self.data_dir(id));
+        (self.change)(&mut settings);
+        settings
+    }
+
+    pub fn data_dir(&self, id: u64) -> PathBuf {
+        self.dir.path().join(id.to_string())
+    }
+
+    pub async fn start_node(&mut self, id: u64) {
+        self.nodes.insert(id, Served::start(self.settings(id)).await);
+    }
+
+    pub async fn stop_node(&mut self, id: u64) {
+        self.nodes.remove(&id).expect("runs").stop().await;
+    }
+
+    pub fn node(&self, id: u64) -> &Arc<RaftNode> {
+        &self.nodes[&id].node
+    }
+
+    /// The node that leads, once one that runs does.
+    pub async fn leader(&self) -> Arc<RaftNode> {
+        let waits = self.nodes.values().map(|served| {
+            Box::pin(async {
+                let mut leadership = served.node.leadership();
+                leadership.wait_for(|now| now.here).await.expect("lives");
+                served.node.clone()
+            })
+        });
+        let first = futures_util::future::select_all(waits);
+        tokio::time::timeout(PATIENCE, first).await.expect("a leader in time").0
+    }
+
+    /// Proposes to whoever leads, until it is taken.
+    pub async fn propose(&self, command: Command) -> Outcome {
+        tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Ok(outcome) = self.leader().await.propose(command.clone()).await {
+                    return outcome;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("taken in time")
+    }
+
+    pub async fn stop(self) {
+        for served in self.nodes.into_values() {
+            served.stop().await;
+        }
+    }
+}
+
+/// Waits until `node` has applied the entry with this index.
+pub async fn applied(node: &RaftNode, index: u64) {
+    let reached = async {
+        while node.status().applied < index {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{index} not reached: {:?}", node.status()));
+}
+
+/// Members 1 to `size` at free ports of loopback.
+pub fn members(size: u64) -> BTreeMap<u64, String> {
+    let held: Vec<_> = (0..size).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    (1..).zip(&held).map(|(id, listener)| (id, listener.local_addr().expect("bound").to_string())).collect()
+}
+
+/// An entry that changes nothing and carries `why`.
+pub fn entry(why: &str) -> Command {
+    Command::Fence { region: "nowhere".parse().expect("a name"), by: author(why) }
+}
+
+pub fn author(why: &str) -> Author {
+    Author { who: "test".to_owned(), when_ms: 0, why: Some(why.to_owned()) }
+}
+
+/// The settings of a cluster of one.
+#[allow(dead_code)]
+pub fn alone(dir: &Path) -> RaftSettings {
+    let members = members(1);
+    RaftSettings::new(1, members[&1].clone(), members, dir)
+}

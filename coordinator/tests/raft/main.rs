@@ -1,0 +1,6 @@
+//! The replicated ledger as a whole: real connections, real disks, real signals.
+
+#[cfg(test)]
+mod cluster;
+#[cfg(test)]
+mod harness;
