@@ -96,10 +96,12 @@ pub struct Terms {
     pub rate: MicroTokens,
     /// The own part's rate, likewise.
     pub own_rate: MicroTokens,
+    /// ρ.
+    pub drift: Drift,
     /// See [`Period`].
     pub period: Period,
-    /// True if part of the floor is lent.
-    pub lent: bool,
+    /// Of the floor, lent.
+    pub lent: Capacity,
     /// True if the entitlement counts the whole floor in spite of that.
     pub whole: bool,
     /// True if a leased part is in it.
@@ -118,8 +120,9 @@ impl Terms {
             own,
             rate: shortened(entitlement.rate, drift),
             own_rate: shortened(own.rate, drift),
+            drift,
             period,
-            lent: !holding.lent.is_zero(),
+            lent: exact(holding.lent),
             whole: view.whole_floor,
             leased: entitlement != part(view.whole_floor, false),
         }
@@ -175,13 +178,36 @@ pub struct History {
     pub changed: Option<Change>,
 }
 
-/// A change of a policy's limits.
+/// The last change of a policy's limits, with what is to be remembered of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// When the region applied it.
     pub at: StoreTime,
-    /// The least that a full bucket of the policy may have held before.
-    pub former_burst: MicroTokens,
+    /// The least floor of one of its budgets before, by rate and by burst.
+    pub former: Capacity,
+    /// The least rate of a floor just before.
+    pub former_rate: MicroTokens,
+    /// When an earlier change slowed the refill: a bucket that has gone since may not have been full.
+    pub slowed_at: Option<StoreTime>,
+}
+
+impl Change {
+    /// A change at `now` that follows this one. `former` is the floor between the two.
+    #[must_use]
+    pub fn followed(self, now: StoreTime, former: Capacity) -> Self {
+        let slowed_at = if former.rate < self.former_rate { Some(self.at) } else { self.slowed_at };
+        Self { at: now, former: self.former.min(former), former_rate: former.rate, slowed_at }
+    }
+
+    /// A change at `now` of what held for long.
+    pub const fn first(now: StoreTime, former: Capacity) -> Self {
+        Self { at: now, former, former_rate: former.rate, slowed_at: None }
+    }
+
+    /// True if an absent bucket may have been there, partly used, at the change.
+    fn outlives_buckets(&self, now: StoreTime) -> bool {
+        now.since(self.at) > GRACE || self.slowed_at.is_some_and(|then| now.since(then) > GRACE)
+    }
 }
 
 /// One budget's bucket as it is kept.
@@ -214,7 +240,8 @@ impl Bucket {
                     bucket.fill.capped(cap).refilled(cap, elapsed, rate, terms.period)
                 } else {
                     let start = bucket.fill.capped(terms.own.burst.min(cap));
-                    let refilled = start.refilled(cap, elapsed, rate.min(terms.own_rate), terms.period);
+                    let rate = rate.min(slowest_own(bucket, terms, history));
+                    let refilled = start.refilled(cap, elapsed, rate, terms.period);
                     least(refilled, ceiling(Some(bucket), terms, history, now))
                 }
             }
@@ -241,25 +268,37 @@ impl Bucket {
     }
 }
 
+/// The least own rate since `bucket` was accessed.
+fn slowest_own(bucket: &Bucket, terms: &Terms, history: &History) -> MicroTokens {
+    let former = history.changed.filter(|change| change.at >= bucket.last);
+    former.map_or(terms.own_rate, |change| terms.own_rate.min(shortened(change.former.minus(terms.lent).rate, terms.drift)))
+}
+
 /// The most that a bucket may hold by what happened to all of them: each happening fixes the
 /// most it held at one instant, and from there it refilled at the own rate at least.
 fn ceiling(stored: Option<&Bucket>, terms: &Terms, history: &History, now: StoreTime) -> Fill {
     let cap = terms.entitlement.burst;
-    let since =
-        |level: MicroTokens, then: StoreTime| Fill::at(level).capped(cap).refilled(cap, now.since(then), terms.own_rate, terms.period);
-    // an absent bucket may have been there, partly used, at a change that is older than GRACE
-    let at_change = |change: Change| match stored.is_some() || now.since(change.at) <= GRACE {
-        true => change.former_burst,
-        false => MicroTokens::ZERO,
+    let since = |level: MicroTokens, then: StoreTime| {
+        let start = Fill::at(level).capped(cap);
+        start.refilled(cap, now.since(then), terms.own_rate, terms.period)
     };
-    let regained = stored.map_or(terms.whole && terms.lent, |bucket| bucket.whole != terms.whole);
+    // nobody can tell since when what was lent is back: as if since now
+    let regained = terms.whole && !terms.lent.is_zero() || stored.is_some_and(|bucket| bucket.whole != terms.whole);
     let candidates = [
         history.emptied_at.map(|then| since(MicroTokens::ZERO, then)),
         history.renewed_at.map(|then| since(terms.own.burst, then)),
-        history.changed.map(|change| since(at_change(change), change.at)),
+        history.changed.map(|change| since(at_change(change, stored, terms, history, now), change.at)),
         regained.then(|| since(terms.own.burst, now)),
     ];
     candidates.into_iter().flatten().fold(Fill::at(cap), least)
+}
+
+/// The most that a bucket held for certain when the limits changed: the former own part, unless
+/// it was emptied before, or may have been there, partly used, and gone since.
+fn at_change(change: Change, stored: Option<&Bucket>, terms: &Terms, history: &History, now: StoreTime) -> MicroTokens {
+    let emptied = history.emptied_at.is_some_and(|then| then <= change.at);
+    let forgotten = stored.is_none() && change.outlives_buckets(now);
+    if emptied || forgotten { MicroTokens::ZERO } else { change.former.minus(terms.lent).burst }
 }
 
 /// The one that holds less; of two levels that are the same, without a fraction.

@@ -87,16 +87,16 @@ impl PolicyTable {
     }
 
     /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
-    /// the burst that an unused bucket of each had until now; all of them if that is not known.
+    /// the floor that each had until now; all of them if that is not known.
     pub fn changed_since(&self, before: Option<&Self>) -> Vec<ChangedPolicy> {
         let changed = |row: &Row| {
-            let id = |former_burst| ChangedPolicy { policy: row.policy.name.clone(), generation: row.policy.generation, former_burst };
-            let Some(before) = before else { return Some(id(MicroTokens::ZERO)) };
+            let id = |former| ChangedPolicy { policy: row.policy.name.clone(), generation: row.policy.generation, former };
+            let Some(before) = before else { return Some(id(Capacity::ZERO)) };
             let old = before.rows.iter().find(|r| r.policy.name == row.policy.name)?;
             match old.policy.generation == row.policy.generation {
-                false => Some(id(MicroTokens::ZERO)),
-                true if old.overrides != row.overrides => Some(id(MicroTokens::ZERO)),
-                true if old.base != row.base => Some(id(old.base.floor.burst)),
+                false => Some(id(Capacity::ZERO)),
+                true if old.overrides != row.overrides => Some(id(Capacity::ZERO)),
+                true if old.base != row.base => Some(id(old.base.floor)),
                 true => None,
             }
         };

@@ -6,7 +6,7 @@ use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, PolicyName};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime};
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::Capacity;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -148,8 +148,8 @@ pub struct ChangedPolicy {
     pub policy: PolicyName,
     /// Its budgets' generation.
     pub generation: u64,
-    /// The least burst that a floor of one of its budgets had in this region until now.
-    pub former_burst: MicroTokens,
+    /// The least floor that one of its budgets had in this region until now, by rate and by burst.
+    pub former: Capacity,
 }
 
 impl Record {
@@ -262,8 +262,8 @@ impl Record {
     fn note_change(&mut self, now: StoreTime, changed: &ChangedPolicy) {
         let key = (changed.policy.clone(), changed.generation);
         let before = self.changes.get(&key).filter(|change| now.since(change.at) <= CHANGE_MEMORY);
-        let former_burst = before.map_or(changed.former_burst, |change| change.former_burst.min(changed.former_burst));
-        self.changes.insert(key, Change { at: now, former_burst });
+        let change = before.map_or(Change::first(now, changed.former), |change| change.followed(now, changed.former));
+        self.changes.insert(key, change);
     }
 
     fn unburn(&mut self) {

@@ -1,6 +1,6 @@
 //! The token bucket alone: exact values, and against a model with rational numbers.
 
-use crate::region::{Region, SECOND, charge, costing, tokens};
+use crate::region::{Region, SECOND, charge, costing, seeded, tokens};
 use proptest::prelude::*;
 use quorate_limiter::bucket::{Fill, GRACE, LONGEST_LIFE, Period};
 use quorate_shared::policy::Limit;
@@ -248,7 +248,7 @@ impl Rational {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(seeded(256))]
 
     #[test]
     fn every_decision_is_that_of_exact_arithmetic(

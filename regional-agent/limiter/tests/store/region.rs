@@ -1,5 +1,6 @@
 //! A region for tests: a store, what it holds, and short words for questions.
 
+use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
 use quorate_limiter::record::{ChangedPolicy, Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Settlement};
 use quorate_limiter::store::MemoryStore;
@@ -25,6 +26,16 @@ pub fn budget(subject: &str) -> BudgetId {
     let policy = "write-api".parse().expect("a name");
     let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy, [subject]);
     BudgetId { policy, generation: 1, subject }
+}
+
+/// So many cases, the same in each run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more and for others.
+pub fn seeded(cases: u32) -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let rng_seed = match asked.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(2_026),
+        fixed => fixed,
+    };
+    ProptestConfig { cases: asked.cases.max(cases), rng_seed, failure_persistence: None, ..asked }
 }
 
 /// A charge of one token on `subject`, with a floor of all of `rate` per `period` and `burst`.
@@ -158,7 +169,7 @@ pub fn policies(active: u64) -> PoliciesInForce {
     PoliciesInForce { active, next: None }
 }
 
-pub fn changed(former_burst: MicroTokens) -> Vec<ChangedPolicy> {
+pub fn changed(former: Capacity) -> Vec<ChangedPolicy> {
     let budget = budget("");
-    vec![ChangedPolicy { policy: budget.policy, generation: budget.generation, former_burst }]
+    vec![ChangedPolicy { policy: budget.policy, generation: budget.generation, former }]
 }
