@@ -69,7 +69,7 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
             note_failure(region, region.open_session(session).await.map_err(BeatError::from));
         }
         let outcome = beat_once(region, coordinators).await;
-        metrics.heartbeat(outcome.is_ok());
+        metrics.heartbeat(&outcome);
         let pause = match &outcome {
             Ok(true) => Duration::ZERO,
             Ok(false) => period,

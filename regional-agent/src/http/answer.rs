@@ -1,0 +1,173 @@
+//! Answers to checks: status, header fields and body.
+//!
+//! | verdict | answer |
+//! |---|---|
+//! | allowed, or nothing matched | 200 with [`CheckAnswer`] |
+//! | refused, but the cost may fit later | 429 `quota-exceeded`, `Retry-After` |
+//! | the cost exceeds a whole limit | 422 `cost-exceeds-limit` |
+//! | the store cannot be asked, and a policy is closed then | 503 `limiter-unavailable`, `Retry-After` |
+//!
+//! What a client may take is rounded down and how long it has to wait is rounded up, so that
+//! waiting exactly that long is enough. If nobody knows how long to wait (the region's present
+//! share cannot hold the cost, the whole limit could) it is one heartbeat: capacity may have
+//! moved by then.
+
+use super::headers::{RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
+use super::problems;
+use crate::decide::{DecideError, PolicyDecision, Verdict};
+use axum::body::Bytes;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use quorate_shared::api::{CheckAnswer, LimitState};
+use quorate_shared::problem::{PROBLEM_JSON, Problem};
+use quorate_shared::units::MAX_EXACT;
+use serde::Serialize;
+use std::time::Duration;
+
+/// One answer. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    status: StatusCode,
+    media_type: &'static str,
+    /// Whole seconds, at least 1.
+    retry_after: Option<u64>,
+    fields: RateLimitFields,
+    body: Bytes,
+}
+
+impl Answer {
+    /// The answer that `verdict` means; `unknown_wait` stands where nobody knows how long to wait.
+    pub fn of_verdict(verdict: &Verdict, unknown_wait: Duration) -> Self {
+        if verdict.allowed {
+            return Self::allowed(&verdict.limits);
+        }
+        match verdict.limits.iter().find(|limit| limit.refuses() && limit.never_fits()) {
+            Some(limit) => Self::too_costly(limit, &verdict.limits),
+            None => Self::refused(&verdict.limits, unknown_wait),
+        }
+    }
+
+    /// The answer where there is no verdict.
+    pub fn of_error(error: &DecideError, unknown_wait: Duration) -> Self {
+        let (policies, wait) = match error {
+            DecideError::StoreUnavailable { policies, retry_after, .. } => (policies.as_slice(), *retry_after),
+            DecideError::NoPolicies => (&[][..], unknown_wait),
+        };
+        let mut problem = problems::limiter_unavailable();
+        problem.policy = policies.first().map(ToString::to_string);
+        Self::to_wait(problem, wait)
+    }
+
+    /// The answer to an array of checks: `[{"status": …, "body": …}, …]`.
+    pub fn of_many(answers: &[Self]) -> Self {
+        let mut body = Vec::with_capacity(answers.iter().map(|a| a.body.len() + 32).sum());
+        for answer in answers {
+            body.extend_from_slice(if body.is_empty() { b"[{\"status\":" } else { b",{\"status\":" });
+            body.extend_from_slice(answer.status.as_str().as_bytes());
+            body.extend_from_slice(b",\"body\":");
+            body.extend_from_slice(&answer.body);
+            body.push(b'}');
+        }
+        body.extend_from_slice(if body.is_empty() { b"[]" } else { b"]" });
+        Self::ok(body.into(), RateLimitFields::default())
+    }
+
+    /// A problem, without a word on when to try again.
+    pub fn problem(problem: Problem) -> Self {
+        Self {
+            status: StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            media_type: PROBLEM_JSON,
+            retry_after: None,
+            fields: RateLimitFields::default(),
+            body: json(&problem),
+        }
+    }
+
+    fn ok(body: Bytes, fields: RateLimitFields) -> Self {
+        Self { status: StatusCode::OK, media_type: "application/json", retry_after: None, fields, body }
+    }
+
+    fn allowed(limits: &[PolicyDecision]) -> Self {
+        let answer = CheckAnswer { decision: "allow".to_owned(), limits: limits.iter().map(limit_state).collect(), slot: None };
+        Self::ok(json(&answer), RateLimitFields::of(limits, None))
+    }
+
+    fn too_costly(limit: &PolicyDecision, limits: &[PolicyDecision]) -> Self {
+        let detail = format!("The cost is {}; policy {} never holds more than {}.", limit.cost, limit.policy, limit.limit.capacity().burst);
+        let mut problem = problems::cost_exceeds_limit().detail(detail);
+        problem.policy = Some(limit.policy.to_string());
+        Self { fields: RateLimitFields::of(limits, None), ..Self::problem(problem) }
+    }
+
+    fn refused(limits: &[PolicyDecision], unknown_wait: Duration) -> Self {
+        let wait = |limit: &PolicyDecision| limit.decision.and_then(|d| d.retry_after).unwrap_or(unknown_wait);
+        let refusing = || limits.iter().filter(|limit| limit.refuses());
+        // of equal waits the last is taken, so from the end: the first in the policy set
+        let longest = refusing().rev().max_by_key(|limit| wait(limit));
+        let mut problem = problems::quota_exceeded();
+        problem.policy = longest.map(|limit| limit.policy.to_string());
+        problem.violated_policies = refusing().map(|limit| limit.policy.to_string()).collect();
+        let answer = Self::to_wait(problem, longest.map_or(unknown_wait, wait));
+        Self { fields: RateLimitFields::of(limits, answer.retry_after), ..answer }
+    }
+
+    fn to_wait(mut problem: Problem, wait: Duration) -> Self {
+        problem.retry_after_ms = Some(millis_up(wait).max(1));
+        Self { retry_after: Some(seconds_up(wait).max(1)), ..Self::problem(problem) }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(policy) = self.fields.policy {
+            headers.insert(RATELIMIT_POLICY, policy);
+        }
+        if let Some(limit) = self.fields.limit {
+            headers.insert(RATELIMIT, limit);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// A policy whose store cannot be asked shows its whole limit and nothing left: its `mode` says why.
+fn limit_state(limit: &PolicyDecision) -> LimitState {
+    let (burst, remaining, reset_after) = match &limit.decision {
+        Some(d) => (d.capacity.burst, d.remaining.tokens_floor(), d.reset_after),
+        None => (limit.limit.capacity().burst, 0, Some(Duration::ZERO)),
+    };
+    LimitState {
+        policy: limit.policy.to_string(),
+        limit: burst.tokens_floor(),
+        remaining,
+        reset_after_ms: reset_after.map_or(MAX_EXACT, millis_up),
+        mode: limit.mode,
+        observed: !limit.enforced && limit.decision.is_some_and(|d| !d.fits),
+    }
+}
+
+/// What is written here has no keys but strings and no writer but memory, so this does not fail.
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
+}
+
+/// Whole seconds, rounded up.
+pub(super) fn seconds_up(span: Duration) -> u64 {
+    span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
+}
+
+/// Whole milliseconds, rounded up; at most what every JSON reader holds exactly.
+fn millis_up(span: Duration) -> u64 {
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).unwrap_or(MAX_EXACT).min(MAX_EXACT)
+}

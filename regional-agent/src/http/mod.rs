@@ -1,0 +1,170 @@
+//! The HTTP front door: requests in, decisions out, in HTTP's own words.
+//!
+//! | endpoint | answer |
+//! |---|---|
+//! | `POST /v1/check` | one decision over every policy that matches ([`answer`]) |
+//! | `POST /v1/checks` | an array of the above, decided and answered in order: `[{"status": 200, "body": {…}}, …]` |
+//! | `GET /v1/status` | the region as this agent sees it |
+//! | `GET /healthz` | 200 while this is served |
+//! | `GET /readyz` | 200, or a problem that says what is missing |
+//! | `GET /metrics` | Prometheus text |
+//!
+//! Bodies are read strictly ([`read`]); every error is `application/problem+json` ([`problems`]).
+//! A `request_id` makes a retry get the first answer ([`replays`]). Callers may have to show a
+//! token ([`callers`]).
+
+pub mod answer;
+mod body;
+pub mod callers;
+mod headers;
+pub mod problems;
+pub mod read;
+pub mod replays;
+mod typed;
+
+use crate::decide::{DecideError, Request, Verdict};
+use crate::metrics::{self, Metrics};
+use answer::Answer;
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use body::JsonBody;
+use callers::{Caller, Callers};
+use quorate_shared::api::AgentStatus;
+use read::Check;
+use replays::{Outcome, Replays};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// What decides, for any front door.
+pub trait Decider: Send + Sync + 'static {
+    /// Decides one request.
+    fn decide(&self, request: &Request) -> impl Future<Output = Result<Verdict, DecideError>> + Send;
+
+    /// The region as this agent sees it.
+    fn status(&self) -> AgentStatus;
+
+    /// What is missing before requests are decided as they should be, if anything is.
+    ///
+    /// # Errors
+    /// What is missing, for the operator.
+    fn ready(&self) -> Result<(), String>;
+}
+
+/// How the front door behaves.
+#[derive(Clone, Debug)]
+pub struct FrontDoor {
+    /// Bytes of a body at most. Default 64 KiB.
+    pub max_body: usize,
+    /// Who may ask `/v1/…`. Default: anybody.
+    pub callers: Callers,
+    /// The period of heartbeats: how long to wait if nobody knows how long, since capacity may
+    /// have moved by then. Default 1 s.
+    pub heartbeat: Duration,
+    /// What `GET /metrics` shows.
+    pub metrics: Metrics,
+}
+
+impl Default for FrontDoor {
+    fn default() -> Self {
+        Self { max_body: 64 * 1024, callers: Callers::anybody(), heartbeat: Duration::from_secs(1), metrics: Metrics::new() }
+    }
+}
+
+/// What every handler works on.
+struct Door<D> {
+    decider: Arc<D>,
+    settings: FrontDoor,
+    replays: Replays,
+}
+
+/// The front door, as routes. Panics in handlers become problems.
+pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
+    let door = Arc::new(Door { decider, settings, replays: Replays::default() });
+    Router::new()
+        .route("/v1/check", post(check::<D>))
+        .route("/v1/checks", post(checks::<D>))
+        .route("/v1/status", get(status::<D>))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz::<D>))
+        .route("/metrics", get(exposition::<D>))
+        .fallback(problems::not_found)
+        .method_not_allowed_fallback(problems::method_not_allowed)
+        .layer(CatchPanicLayer::custom(problems::panicked))
+        .with_state(door)
+}
+
+async fn check<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    match read::check(&body) {
+        Ok(check) => door.answer(caller, check, "").await,
+        Err(mistakes) => Answer::problem(problems::invalid_request(mistakes)),
+    }
+}
+
+/// The whole array is read before anything of it is decided: a mistake anywhere refuses all.
+async fn checks<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    let checks = match read::checks(&body) {
+        Ok(checks) => checks,
+        Err(mistakes) => return Answer::problem(problems::invalid_request(mistakes)),
+    };
+    let mut answers = Vec::with_capacity(checks.len());
+    for (index, check) in checks.into_iter().enumerate() {
+        answers.push(door.answer(caller, check, &format!("/{index}")).await);
+    }
+    Answer::of_many(&answers)
+}
+
+async fn status<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller) -> Response {
+    ([(CACHE_CONTROL, "no-store")], Json(door.decider.status())).into_response()
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+async fn readyz<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
+    match door.decider.ready() {
+        Ok(()) => "ready\n".into_response(),
+        Err(missing) => Answer::problem(problems::not_ready(missing)).into_response(),
+    }
+}
+
+async fn exposition<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
+    match door.settings.metrics.render(&door.decider.status()) {
+        Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(_) => Answer::problem(problems::internal()).into_response(),
+    }
+}
+
+impl<D: Decider> Door<D> {
+    /// Decides a check, or repeats the answer to it. `place` points to it in the body.
+    async fn answer(&self, caller: Caller, check: Check, place: &str) -> Answer {
+        let Check { request, request_id } = check;
+        let wait = self.settings.heartbeat;
+        let Some(id) = request_id else {
+            return decide(&*self.decider, &request, wait).await.answer();
+        };
+        let decider = self.decider.clone();
+        let (key, content) = (replays::Key::of(caller, &id), replays::Content::of(&request));
+        let deciding = async move { decide(&*decider, &request, wait).await };
+        match self.replays.answer(key, content, Instant::now(), deciding).await {
+            Ok(answer) => answer,
+            Err(replays::NoAnswer::OtherContent) => Answer::problem(problems::reused_request_id(place)),
+            Err(replays::NoAnswer::Failed) => Answer::problem(problems::internal()),
+        }
+    }
+}
+
+async fn decide<D: Decider>(decider: &D, request: &Request, unknown_wait: Duration) -> Outcome {
+    match decider.decide(request).await {
+        Ok(verdict) => Outcome::Decided(Answer::of_verdict(&verdict, unknown_wait)),
+        Err(error) => {
+            tracing::warn!(%error, "a request was not decided");
+            Outcome::Undecided(Answer::of_error(&error, unknown_wait))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Every way to say no: the kinds of problem (RFC 9457) that this front door answers with.
+
+use super::answer::Answer;
+use axum::http::Uri;
+use axum::response::{IntoResponse, Response};
+use quorate_shared::problem::{InputError, Problem};
+use std::any::Any;
+
+/// The draft's own type (draft-ietf-httpapi-ratelimit-headers-10, section 5.1).
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/// 429: a limit refuses; later it may not.
+pub fn quota_exceeded() -> Problem {
+    let problem = Problem::new(429, "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded");
+    Problem { kind: QUOTA_EXCEEDED.to_owned(), ..problem }
+}
+
+/// 422: no limit of that size will ever hold the cost.
+pub fn cost_exceeds_limit() -> Problem {
+    Problem::new(422, "cost-exceeds-limit", "The request costs more than the whole limit")
+}
+
+/// 503: nobody can decide, and a policy wants a refusal then.
+pub fn limiter_unavailable() -> Problem {
+    Problem::new(503, "limiter-unavailable", "The limiter cannot decide at present")
+}
+
+/// 400: the body has these mistakes.
+pub fn invalid_request(mistakes: Vec<InputError>) -> Problem {
+    Problem::new(400, "invalid-request", "The request has mistakes").errors(mistakes)
+}
+
+/// 400: the request id of the check at `place` named another request before.
+pub fn reused_request_id(place: &str) -> Problem {
+    let detail = "was used for other attributes or another cost; each request needs an id of its own".to_owned();
+    invalid_request(vec![InputError { pointer: format!("{place}/request_id"), detail, line: None }])
+}
+
+/// 400: the body could not be read to its end.
+pub fn broken_body() -> Problem {
+    Problem::new(400, "invalid-request", "The body ended too early")
+}
+
+/// 408: the body did not arrive in time.
+pub fn slow_body() -> Problem {
+    Problem::new(408, "request-timeout", "The body did not arrive in time")
+}
+
+/// 413.
+pub fn body_too_large(most: usize) -> Problem {
+    Problem::new(413, "body-too-large", "The body is too large").detail(format!("At most {most} bytes are read."))
+}
+
+/// 415.
+pub fn unsupported_media_type() -> Problem {
+    Problem::new(415, "unsupported-media-type", "The content type is not supported")
+        .detail("Send `content-type: application/json`, in UTF-8.")
+}
+
+/// 401.
+pub fn unauthorized() -> Problem {
+    Problem::new(401, "unauthorized", "A token is needed").detail("Send `authorization: Bearer TOKEN` with a token that this agent knows.")
+}
+
+/// 503 of `GET /readyz`: this is missing.
+pub fn not_ready(missing: String) -> Problem {
+    Problem::new(503, "not-ready", "Not ready").detail(missing)
+}
+
+/// 500: a fault of ours.
+pub fn internal() -> Problem {
+    Problem::new(500, "internal-error", "A fault inside the limiter")
+}
+
+/// 404.
+pub async fn not_found(uri: Uri) -> Answer {
+    let path = quorate_shared::text::cut(uri.path());
+    Answer::problem(Problem::new(404, "not-found", "There is nothing here").detail(format!("No endpoint `{path}`.")))
+}
+
+/// 405. The router names the methods that are allowed.
+pub async fn method_not_allowed() -> Answer {
+    Answer::problem(Problem::new(405, "method-not-allowed", "This endpoint does not take that method"))
+}
+
+/// 500 after a panic, whose words stay in the log.
+pub fn panicked(_: Box<dyn Any + Send>) -> Response {
+    tracing::error!("a handler panicked");
+    Answer::problem(internal()).into_response()
+}

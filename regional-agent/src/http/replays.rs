@@ -1,0 +1,244 @@
+//! Answers kept for retries: the same `request_id` gets the first answer and charges nothing.
+//!
+//! The memory is this process's own: it keeps the last [`MOST_ANSWERS`] ids, each for
+//! [`ANSWER_LIFE`], and is gone after a restart. Concurrent requests with one id wait for the
+//! first. A decision goes on though the client that asked for it has hung up, so that its retry
+//! finds the answer. What was not decided (503) is not kept: a retry is decided anew.
+//!
+//! Ids are of one caller: the same id of another caller is another id. Of ids and contents only
+//! hashes are kept.
+
+use super::answer::Answer;
+use super::callers::Caller;
+use crate::decide::Request;
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// Ids that are remembered; the oldest is forgotten first.
+pub const MOST_ANSWERS: usize = 65_536;
+
+/// How long an id is remembered.
+pub const ANSWER_LIFE: Duration = Duration::from_secs(60);
+
+/// 128 bits of the hash of a caller and a request id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key([u8; 16]);
+
+impl Key {
+    /// The key of this caller's `request_id`.
+    pub fn of(caller: Caller, request_id: &str) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&caller.index().to_le_bytes());
+        hasher.update(request_id.as_bytes());
+        Self(first_half(&hasher))
+    }
+}
+
+/// 128 bits of the hash of what a request asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content([u8; 16]);
+
+impl Content {
+    /// The content of `request`.
+    pub fn of(request: &Request) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[u8::from(request.cost.is_some())]);
+        hasher.update(&request.cost.unwrap_or_default().0.to_le_bytes());
+        for text in request.attributes.iter().flat_map(|(name, value)| [name, value]) {
+            // lengths keep two lists of texts from having one encoding
+            hasher.update(&(text.len() as u64).to_le_bytes());
+            hasher.update(text.as_bytes());
+        }
+        Self(first_half(&hasher))
+    }
+}
+
+fn first_half(hasher: &blake3::Hasher) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// What came of a request.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Decided: the answer holds for every retry.
+    Decided(Answer),
+    /// Not decided: a retry has another chance.
+    Undecided(Answer),
+}
+
+impl Outcome {
+    /// What to answer this time.
+    pub fn answer(self) -> Answer {
+        match self {
+            Self::Decided(answer) | Self::Undecided(answer) => answer,
+        }
+    }
+}
+
+/// Why a request with an id has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoAnswer {
+    /// The id was used for another request.
+    OtherContent,
+    /// The first request with this id was never answered: its decision panicked.
+    Failed,
+}
+
+/// The memory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Replays {
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Default for Replays {
+    fn default() -> Self {
+        Self::new(MOST_ANSWERS, ANSWER_LIFE)
+    }
+}
+
+impl Replays {
+    /// A memory for `most` ids, each kept for `life`.
+    pub fn new(most: usize, life: Duration) -> Self {
+        Self { kept: Arc::new(Mutex::new(Kept { most, life, by_key: HashMap::new(), by_age: VecDeque::new(), serial: 0 })) }
+    }
+
+    /// The answer to the request `key` with this content: that of the first such request, or
+    /// what comes of `deciding` if this is the first. Needs a Tokio runtime.
+    ///
+    /// # Errors
+    /// If the key stands for other content, or the first request failed.
+    pub async fn answer(
+        &self,
+        key: Key,
+        content: Content,
+        now: Instant,
+        deciding: impl Future<Output = Outcome> + Send + 'static,
+    ) -> Result<Answer, NoAnswer> {
+        let mut answer = match self.turn(key, content, now) {
+            Turn::Answered(answer) => return Ok(answer),
+            Turn::OtherContent => return Err(NoAnswer::OtherContent),
+            Turn::Wait(answer) => answer,
+            Turn::First(first, answer) => {
+                // on a task of its own: a client that hangs up does not stop it
+                tokio::spawn(async move { first.conclude(deciding.await) });
+                answer
+            }
+        };
+        let answered = answer.wait_for(Option::is_some).await.map_err(|_| NoAnswer::Failed)?;
+        answered.clone().ok_or(NoAnswer::Failed)
+    }
+
+    fn turn(&self, key: Key, content: Content, now: Instant) -> Turn {
+        let mut kept = self.kept.lock();
+        kept.forget_old(now);
+        if let Some(entry) = kept.by_key.get(&key) {
+            return match &entry.state {
+                _ if entry.content != content => Turn::OtherContent,
+                State::Deciding(answer) => Turn::Wait(answer.clone()),
+                State::Decided(answer) => Turn::Answered(answer.clone()),
+            };
+        }
+        let (sender, receiver) = watch::channel(None);
+        let serial = kept.keep(key, content, State::Deciding(receiver.clone()), now);
+        Turn::First(First { replays: self.clone(), key, serial, sender }, receiver)
+    }
+}
+
+/// What a request with an id is to do.
+enum Turn {
+    /// It is decided.
+    Answered(Answer),
+    /// It is another request.
+    OtherContent,
+    /// It is being decided.
+    Wait(watch::Receiver<Option<Answer>>),
+    /// It is to be decided now.
+    First(First, watch::Receiver<Option<Answer>>),
+}
+
+/// The right and the duty to decide a request. Dropped without a conclusion, it makes room for
+/// another try.
+struct First {
+    replays: Replays,
+    key: Key,
+    serial: u64,
+    sender: watch::Sender<Option<Answer>>,
+}
+
+impl First {
+    fn conclude(self, outcome: Outcome) {
+        if let Outcome::Decided(answer) = &outcome
+            && let Some(entry) = self.replays.kept.lock().entry(self.key, self.serial)
+        {
+            entry.state = State::Decided(answer.clone());
+        }
+        self.sender.send_replace(Some(outcome.answer()));
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        let mut kept = self.replays.kept.lock();
+        if kept.entry(self.key, self.serial).is_some_and(|entry| matches!(entry.state, State::Deciding(_))) {
+            kept.by_key.remove(&self.key);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Kept {
+    most: usize,
+    life: Duration,
+    by_key: HashMap<Key, Entry>,
+    /// In the order of arrival. May name entries that are gone: their serial tells.
+    by_age: VecDeque<(Instant, Key, u64)>,
+    serial: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    content: Content,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Deciding(watch::Receiver<Option<Answer>>),
+    Decided(Answer),
+}
+
+impl Kept {
+    fn keep(&mut self, key: Key, content: Content, state: State, now: Instant) -> u64 {
+        while self.by_age.len() >= self.most.max(1) {
+            self.forget_oldest();
+        }
+        self.serial += 1;
+        self.by_key.insert(key, Entry { serial: self.serial, content, state });
+        self.by_age.push_back((now, key, self.serial));
+        self.serial
+    }
+
+    fn entry(&mut self, key: Key, serial: u64) -> Option<&mut Entry> {
+        self.by_key.get_mut(&key).filter(|entry| entry.serial == serial)
+    }
+
+    fn forget_old(&mut self, now: Instant) {
+        while self.by_age.front().is_some_and(|(since, ..)| now.saturating_duration_since(*since) >= self.life) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((_, key, serial)) = self.by_age.pop_front()
+            && self.entry(key, serial).is_some()
+        {
+            self.by_key.remove(&key);
+        }
+    }
+}

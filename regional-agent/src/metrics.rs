@@ -1,0 +1,199 @@
+//! What the agent counts for Prometheus.
+//!
+//! Series are bounded: labels are policies, and enumerations of this file; never a subject.
+
+use crate::decide::{DecideError, PolicyDecision, Verdict};
+use crate::renewal::BeatError;
+use crate::store::StoreError;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use quorate_shared::api::{AgentStatus, DecisionMode};
+use quorate_shared::names::PolicyName;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Media type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
+
+/// Upper bounds of the decision histogram, in seconds: from a decision in memory to a store that
+/// is about to be given up.
+const DECISION_SECONDS: [f64; 13] = [50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 1.0];
+
+/// A handle to everything that is counted. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Series>);
+
+#[derive(Debug)]
+struct Series {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    decision_seconds: Histogram,
+    store_errors: Family<StoreErrorLabels, Counter>,
+    heartbeats: Family<HeartbeatLabels, Counter>,
+    lease_horizon: Gauge<f64, AtomicU64>,
+    floor_horizon: Gauge<f64, AtomicU64>,
+    session: Gauge<u64, AtomicU64>,
+    store_up: Gauge<u64, AtomicU64>,
+    policy_version: Gauge<u64, AtomicU64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Everything at zero.
+    pub fn new() -> Self {
+        let mut series = Series {
+            registry: Registry::with_prefix("quorate"),
+            decisions: Family::default(),
+            decision_seconds: Histogram::new(DECISION_SECONDS),
+            store_errors: Family::default(),
+            heartbeats: Family::default(),
+            lease_horizon: Gauge::default(),
+            floor_horizon: Gauge::default(),
+            session: Gauge::default(),
+            store_up: Gauge::default(),
+            policy_version: Gauge::default(),
+        };
+        series.register();
+        Self(Arc::new(series))
+    }
+
+    /// Counts one decision, and how long it took, from the attributes to the verdict. Answers
+    /// repeated for a retry are no decisions.
+    pub fn decision(&self, outcome: &Result<Verdict, DecideError>, took: Duration) {
+        self.0.decision_seconds.observe(took.as_secs_f64());
+        match outcome {
+            Ok(verdict) => {
+                for policy in &verdict.limits {
+                    self.count(&policy.policy, result_of(verdict, policy), mode_of(policy.mode));
+                }
+            }
+            Err(DecideError::StoreUnavailable { policies, .. }) => {
+                for policy in policies {
+                    self.count(policy, "unavailable", "closed");
+                }
+            }
+            Err(DecideError::NoPolicies) => {}
+        }
+    }
+
+    /// Counts a question that the region's store did not answer.
+    pub fn store_error(&self, error: &StoreError) {
+        let kind = match error {
+            StoreError::Timeout => "timeout",
+            StoreError::Unreachable(_) => "unreachable",
+            StoreError::Refused(_) => "refused",
+        };
+        self.0.store_errors.get_or_create(&StoreErrorLabels { kind }).inc();
+    }
+
+    /// Counts a heartbeat: renewed, unanswered, refused (a coordinator answered, but nothing was
+    /// renewed) or failed (the region's store or the agent's disk).
+    pub fn heartbeat<T>(&self, outcome: &Result<T, BeatError>) {
+        let result = match outcome {
+            Ok(_) => "renewed",
+            Err(BeatError::Unanswered(_) | BeatError::Unplugged) => "unanswered",
+            Err(BeatError::Stale { .. } | BeatError::UnknownRegion | BeatError::Refused(_) | BeatError::MissingPolicies(_)) => "refused",
+            Err(BeatError::Store(_) | BeatError::Shelf(_)) => "failed",
+        };
+        self.0.heartbeats.get_or_create(&HeartbeatLabels { result }).inc();
+    }
+
+    /// The exposition, with gauges as `status` says. Prometheus text format 0.0.4.
+    ///
+    /// # Errors
+    /// None is known: writing to a text does not fail.
+    pub fn render(&self, status: &AgentStatus) -> Result<String, fmt::Error> {
+        let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
+        self.0.lease_horizon.set(seconds(status.horizon_ms));
+        self.0.floor_horizon.set(seconds(status.floor_horizon_ms));
+        self.0.session.set(status.session);
+        self.0.store_up.set(u64::from(status.store.healthy));
+        self.0.policy_version.set(status.policies);
+        let mut text = String::new();
+        prometheus_text::encode(&mut text, &self.0.registry)?;
+        Ok(text)
+    }
+
+    fn count(&self, policy: &PolicyName, result: &'static str, mode: &'static str) {
+        let labels = DecisionLabels { policy: PolicyLabel(policy.clone()), result, mode };
+        self.0.decisions.get_or_create(&labels).inc();
+    }
+}
+
+impl Series {
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        let decisions = "Decisions of each policy that matched: allowed, refused, observed (it would have refused, but only observes), \
+            not_charged (another policy refused), unavailable (closed without a store)";
+        r.register("decisions", decisions, self.decisions.clone());
+        let took = "Time from a request's attributes to its verdict";
+        r.register_with_unit("decision_duration", took, Unit::Seconds, self.decision_seconds.clone());
+        r.register("store_errors", "Questions that the region's store did not answer", self.store_errors.clone());
+        r.register("heartbeats", "Heartbeats: renewed, unanswered, refused by a coordinator, failed on this side", self.heartbeats.clone());
+        let lease = "Until the lease ends; 0 once it has";
+        r.register_with_unit("lease_horizon", lease, Unit::Seconds, self.lease_horizon.clone());
+        let floor = "Until the whole floor may be used without a coordinator; 0 once it may";
+        r.register_with_unit("floor_horizon", floor, Unit::Seconds, self.floor_horizon.clone());
+        r.register("session", "The region's session", self.session.clone());
+        r.register("store_up", "1 if the region's store answered the last question", self.store_up.clone());
+        r.register("policy_version", "Version of the policy set in force", self.policy_version.clone());
+        r.register("build", "What is running", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+    }
+}
+
+fn result_of(verdict: &Verdict, policy: &PolicyDecision) -> &'static str {
+    let over = policy.decision.is_some_and(|d| !d.fits);
+    match (over, policy.enforced) {
+        (true, true) => "refused",
+        (true, false) => "observed",
+        (false, _) if verdict.allowed => "allowed",
+        (false, _) => "not_charged",
+    }
+}
+
+fn mode_of(mode: DecisionMode) -> &'static str {
+    match mode {
+        DecisionMode::Leased => "leased",
+        DecisionMode::Floor => "floor",
+        DecisionMode::Emergency => "emergency",
+        DecisionMode::Open => "open",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    policy: PolicyLabel,
+    result: &'static str,
+    mode: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StoreErrorLabels {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HeartbeatLabels {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct PolicyLabel(PolicyName);
+
+impl EncodeLabelValue for PolicyLabel {
+    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), fmt::Error> {
+        EncodeLabelValue::encode(&self.0.as_str(), encoder)
+    }
+}
