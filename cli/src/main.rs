@@ -3,6 +3,7 @@
 mod arguments;
 mod client;
 mod commands;
+mod config_file;
 mod dev;
 mod load;
 mod policies;

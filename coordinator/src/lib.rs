@@ -5,5 +5,6 @@
 //! in `quorate-ledger`; here it is only carried, stored and shown.
 
 pub mod clock;
+pub mod config;
 pub mod documents;
 pub mod raft;

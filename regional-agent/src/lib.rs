@@ -4,6 +4,7 @@
 //! the way; what it may admit is kept true by [`renewal`], once per period.
 
 pub mod clock;
+pub mod config;
 pub mod coordinators;
 pub mod decide;
 pub mod http;

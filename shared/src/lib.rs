@@ -10,6 +10,7 @@ pub mod located;
 pub mod names;
 pub mod policy;
 pub mod problem;
+pub mod settings;
 pub mod text;
 pub mod time;
 pub mod units;

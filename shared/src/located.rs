@@ -8,10 +8,14 @@
 //! `_` and `-` count as one character when they are compared, and nothing else is folded. Keys
 //! that are data (names of regions or attributes) are compared exactly.
 
+mod lines;
 mod nearest;
+mod once;
 mod reader;
 
+pub use lines::Lines;
 pub use nearest::nearest;
+pub use once::Once;
 pub use reader::{Fields, Located, Report};
 
 use crate::problem::InputError;

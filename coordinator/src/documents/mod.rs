@@ -8,7 +8,7 @@ mod yaml;
 
 pub use show::show;
 pub use write::{to_json, to_yaml};
-pub use yaml::{MAX_BYTES, parse};
+pub use yaml::{MAX_BYTES, parse, utf8};
 
 use quorate_shared::located::{Mistake, Warning};
 use quorate_shared::policy::{PolicySet, read};

@@ -3,7 +3,7 @@
 //! The parser's own budgets hold off aliases that multiply, nesting and floods of nodes;
 //! duplicate keys are left in the tree, so that all of them are reported with the rest.
 
-use quorate_shared::located::{Key, Mistake, Node, Place, Value};
+use quorate_shared::located::{Key, Lines, Mistake, Node, Place, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::options::{DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
@@ -24,11 +24,22 @@ pub fn parse(text: &[u8]) -> Result<Node, Vec<Mistake>> {
     if text.len() > MAX_BYTES {
         return Err(whole(None, format!("the document has {} bytes; at most {MAX_BYTES}", text.len())));
     }
-    let text = std::str::from_utf8(text).map_err(|e| whole(Some(place_after(&text[..e.valid_up_to()])), "this is not UTF-8".into()))?;
+    let text = utf8(text).map_err(|at| whole(Some(at), "this is not UTF-8".into()))?;
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
         Ok(document) => Ok(node(document, text)),
         Err(e) => Err(whole(e.location().map(place), told(&e))),
     }
+}
+
+/// The text, or the place of the first byte that is no UTF-8.
+///
+/// # Errors
+/// That place.
+pub fn utf8(text: &[u8]) -> Result<&str, Place> {
+    std::str::from_utf8(text).map_err(|e| {
+        let good = String::from_utf8_lossy(&text[..e.valid_up_to()]);
+        Lines::of(&good).place(good.len())
+    })
 }
 
 fn options() -> Options {
@@ -45,14 +56,6 @@ fn options() -> Options {
         emit_comments: false,
         with_snippet: false,
     }
-}
-
-/// The place after these bytes of valid UTF-8.
-fn place_after(text: &[u8]) -> Place {
-    let line_start = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-    let line = text[..line_start].iter().filter(|b| **b == b'\n').count() + 1;
-    let characters = text[line_start..].iter().filter(|b| !matches!(b, 0x80..=0xbf)).count();
-    Place { line: line as u64, column: characters as u64 + 1 }
 }
 
 fn place(at: Location) -> Place {
