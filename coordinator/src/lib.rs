@@ -4,7 +4,14 @@
 //! not read ([`clock`]), and answers agents, operators and browsers. What is decided is decided
 //! in `quorate-ledger`; here it is only carried, stored and shown.
 
+mod author;
 pub mod clock;
 pub mod config;
 pub mod documents;
+mod forward;
+mod founding;
+mod http;
+mod listener;
+mod metrics;
 pub mod raft;
+pub mod server;

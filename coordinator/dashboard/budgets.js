@@ -1,0 +1,84 @@
+// @ts-check
+// Each budget in motion: what each region may use, of what it is made, and what it wants.
+
+import { byId, element, keyed, setText } from './dom.js';
+import { number, rate } from './units.js';
+
+const COLUMNS = ['Region', 'Shares', 'Floor', 'Lent', 'Borrowed', 'Pool', 'May use', 'Demand', 'Admitted', 'Refused'];
+
+/** In the order in which they are drawn. */
+const PARTS = /** @type {const} */ (['own', 'borrowed', 'pool', 'lent']);
+
+/** @param {{budgets: any[], total: number}} budgets */
+export function showBudgets({ budgets, total }) {
+  keyed(byId('budgets'), budgets, (budget) => `${budget.policy} ${budget.subject}`, card);
+  byId('no-budgets').hidden = total > 0;
+  const shown = total > budgets.length ? `${budgets.length} of ${total} budgets, those most in demand` : `${total} ${total === 1 ? 'budget' : 'budgets'}`;
+  setText(byId('budgets-count'), total > 0 ? shown : '');
+}
+
+/** @param {any} first */
+function card(first) {
+  const title = element('h3');
+  const limit = element('span');
+  const rows = element('tbody');
+  const head = element('tr', '', ...COLUMNS.map(column));
+  const scroll = element('div', 'scroll', element('table', '', element('thead', '', head), rows));
+  scroll.tabIndex = 0;
+  scroll.setAttribute('role', 'region');
+  scroll.setAttribute('aria-label', `Shares of ${first.policy}, subject ${first.subject.slice(0, 8)}`);
+  const node = element('li', '', element('div', 'head', title, limit), scroll);
+  const update = (/** @type {any} */ budget) => {
+    setText(title, `${budget.policy} · ${budget.subject.slice(0, 8)}`);
+    title.title = budget.subject;
+    setText(limit, `limit ${rate(budget.limit.rate, budget.period_ms)}, burst ${number(budget.limit.burst)}`);
+    const shares = Object.entries(budget.regions).map(([region, share]) => parts(region, share));
+    const scale = Math.max(budget.limit.rate, ...shares.map((share) => share.demand), 1e-9);
+    const drawn = shares.map((share) => ({ share, scale, periodMs: budget.period_ms }));
+    keyed(rows, drawn, ({ share }) => share.region, row);
+  };
+  return { node, update };
+}
+
+/** @param {string} name */
+function column(name) {
+  const head = element('th', name === 'Shares' ? 'wide' : '', name);
+  head.setAttribute('scope', 'col');
+  return head;
+}
+
+/**
+ * What a region may use, in tokens per period, part by part.
+ * @param {string} region
+ * @param {any} share
+ */
+function parts(region, share) {
+  const own = Math.max(0, share.floor.rate - share.lent.rate);
+  const pool = Math.max(0, share.offered.rate - own - share.borrowed.rate);
+  const { demand, admitted, refused } = share;
+  return {
+    region, own, pool, demand, admitted, refused,
+    floor: share.floor.rate, lent: share.lent.rate, borrowed: share.borrowed.rate, mayUse: share.offered.rate,
+  };
+}
+
+function row() {
+  const name = element('th');
+  name.setAttribute('scope', 'row');
+  const segments = PARTS.map((part) => element('span', `part ${part}`));
+  const demand = element('span', 'demand');
+  const bar = element('div', 'bar', ...segments, demand);
+  bar.setAttribute('aria-hidden', 'true');
+  const cells = COLUMNS.slice(2).map(() => element('td'));
+  const node = element('tr', '', name, element('td', 'wide', bar), ...cells);
+  const update = (/** @type {{share: ReturnType<typeof parts>, scale: number, periodMs: number}} */ { share, scale, periodMs }) => {
+    const width = (/** @type {number} */ value) => `${Math.min(100, (100 * value) / scale)}%`;
+    setText(name, share.region);
+    segments.forEach((segment, at) => { segment.style.width = width(share[PARTS[at]]); });
+    demand.style.left = width(share.demand);
+    const rates = [share.floor, share.lent, share.borrowed, share.pool, share.mayUse, share.demand].map((value) => rate(value, periodMs));
+    [...rates, number(share.admitted), number(share.refused)].forEach((text, at) => setText(cells[at], text));
+    cells[5].className = share.demand > share.mayUse ? 'bad' : '';
+  };
+  return { node, update };
+}

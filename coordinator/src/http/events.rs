@@ -1,0 +1,128 @@
+//! `GET /v1/events`: the state for the page, each second and at changes, as server-sent events.
+
+use super::budgets::{Sort, Wanted};
+use super::policies::Versions;
+use super::refusal::Refusal;
+use super::{App, views};
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use quorate_shared::api::{Budgets, Cluster, PolicyBound, RegionState, Regions};
+use serde::Serialize;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+/// As many streams at once.
+const MAX_STREAMS: usize = 64;
+/// Without a change there is one event in this time.
+const PERIOD: Duration = Duration::from_secs(1);
+/// With changes there is at most one event in this time.
+const LEAST_GAP: Duration = Duration::from_millis(250);
+/// Budgets in an event: those most in demand.
+const BUDGETS: usize = 20;
+
+/// One state for all streams: a slow reader misses states, and holds nobody up.
+#[derive(Debug)]
+pub struct Events {
+    newest: watch::Sender<Arc<str>>,
+    wake: Notify,
+    places: Arc<Semaphore>,
+    closing: CancellationToken,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    cluster: Cluster,
+    policy_set: Versions,
+    regions: Vec<RegionState>,
+    policies: Vec<PolicyBound>,
+    budgets: Budgets,
+}
+
+impl Events {
+    /// No streams yet; all end with `closing`.
+    pub fn new(closing: CancellationToken) -> Self {
+        let (newest, _) = watch::channel(Arc::from(""));
+        Self { newest, wake: Notify::new(), places: Arc::new(Semaphore::new(MAX_STREAMS)), closing }
+    }
+
+    /// Something has changed.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// How many streams are open.
+    pub fn streams(&self) -> usize {
+        MAX_STREAMS.saturating_sub(self.places.available_permits())
+    }
+}
+
+/// Opens a stream.
+pub async fn stream(State(app): State<Arc<App>>) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
+    let place = app.events.places.clone().try_acquire_owned().map_err(|_| Refusal::too_many_streams(MAX_STREAMS))?;
+    let reader = Reader { states: app.events.newest.subscribe(), closing: app.events.closing.clone(), _place: place };
+    app.events.wake();
+    Ok(Sse::new(unfold(reader, Reader::next)).keep_alive(KeepAlive::default()))
+}
+
+struct Reader {
+    states: watch::Receiver<Arc<str>>,
+    closing: CancellationToken,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        tokio::select! {
+            () = self.closing.cancelled() => return None,
+            changed = self.states.changed() => changed.ok()?,
+        }
+        let state = self.states.borrow_and_update().clone();
+        Some((Ok(Event::default().event("state").data(state)), self))
+    }
+}
+
+/// Keeps all streams supplied until the coordinator closes.
+pub async fn feed(app: Arc<App>) {
+    let mut leadership = app.node.leadership();
+    let mut period = tokio::time::interval(PERIOD);
+    period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = app.events.closing.cancelled() => return,
+            _ = period.tick() => {}
+            () = app.events.wake.notified() => {}
+            changed = leadership.changed() => if changed.is_err() { return },
+        }
+        if app.events.newest.receiver_count() == 0 {
+            continue;
+        }
+        match serde_json::to_string(&summary(&app).await) {
+            Ok(text) => drop(app.events.newest.send_replace(text.into())),
+            Err(error) => tracing::error!(%error, "the state cannot be written"),
+        }
+        tokio::select! {
+            () = app.events.closing.cancelled() => return,
+            () = tokio::time::sleep(LEAST_GAP) => {}
+        }
+    }
+}
+
+async fn summary(app: &App) -> Summary {
+    let regions = match app.ask_leader("/v1/regions").await.and_then(|body| serde_json::from_slice::<Regions>(&body).ok()) {
+        Some(regions) => regions,
+        None => views::regions_here(app),
+    };
+    let cluster = views::cluster_of(app.node.status());
+    app.node.read(|ledger| Summary {
+        cluster,
+        policy_set: Versions::of(ledger),
+        regions: regions.regions,
+        policies: ledger.bounds().policies,
+        budgets: Wanted::first(BUDGETS, Sort::Demand).page(ledger),
+    })
+}

@@ -1,0 +1,42 @@
+//! `/healthz`, `/readyz` and `/metrics`.
+
+use super::refusal::Refusal;
+use super::{App, views};
+use crate::metrics::Readings;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use prometheus_client::encoding::prometheus_text;
+use quorate_ledger::Ledger;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// 200 unless the node has stopped for good.
+pub async fn alive(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
+    match app.node.status().state {
+        "shutdown" => Err(Refusal::stopped("restart the process")),
+        _ => Ok(Json(json!({"status": "alive"}))),
+    }
+}
+
+/// 200 once there is a leader and this node has the cluster's first entry.
+pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
+    if app.node.leadership().borrow().leader.is_none() {
+        return Err(Refusal::not_ready("no leader is known"));
+    }
+    if app.node.read(|ledger| ledger.founding().is_none()) {
+        return Err(Refusal::not_ready("this node does not have the cluster's first entry yet"));
+    }
+    Ok(Json(json!({"status": "ready"})))
+}
+
+/// For Prometheus.
+pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let regions = views::regions_here(&app).regions;
+    let (bounds, policy_set, budgets) =
+        app.node.read(|ledger: &Ledger| (ledger.bounds().policies, ledger.newest_policies().version, ledger.budgets(None).count()));
+    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, streams: app.events.streams() };
+    let text = app.metrics.exposition(&readings).map_err(|error| Refusal::internal(&format!("metrics: {error}")))?;
+    Ok(([(CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response())
+}

@@ -1,0 +1,116 @@
+//! `POST /v1/regions/{region}/heartbeat`: the agents' protocol.
+
+use super::refusal::Refusal;
+use super::{App, body, leader, roles};
+use crate::forward::Forwardable;
+use crate::metrics::HeartbeatResult;
+use crate::raft::ProposeError;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use quorate_ledger::{Command, Outcome, StampedHeartbeat};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Office, PROTOCOL};
+use quorate_shared::time::LeaderTime;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// A heartbeat is smaller than this: some 40,000 reports.
+const MAX_BYTES: usize = 8 << 20;
+
+/// How often a heartbeat is put to the log: once more if this node lost its office in between.
+const ATTEMPTS: usize = 2;
+
+/// Takes a heartbeat up, or hands it on to the leader.
+pub async fn take(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Response {
+    // before anything else: while the body is awaited the lease must not seem younger than it is
+    let date = app.node.office();
+    let answer = answer(&app, date, forwardable, request).await;
+    app.metrics.heartbeat(answer.as_ref().map_or_else(HeartbeatResult::of_refusal, |(result, _)| *result));
+    match answer {
+        Ok((_, response)) => response,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+type Answered = Result<(HeartbeatResult, Response), Refusal>;
+
+async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forwardable, request: Request) -> Answered {
+    let (parts, content) = request.into_parts();
+    let media_type = body::media_type(&parts.headers);
+    if media_type.as_deref() != Some("application/json") {
+        return Err(Refusal::unsupported_type(media_type.as_deref(), "application/json"));
+    }
+    let content = body::read(&parts.headers, content, MAX_BYTES).await?;
+    let Some(date) = date else {
+        return hand_on(app, app.leader_elsewhere(), forwardable, content).await;
+    };
+    let heartbeat = read(&content, roles::heartbeat_region(parts.uri.path()).unwrap_or_default())?;
+    match propose(app, heartbeat, date).await {
+        Ok(Outcome::Heartbeat(answer)) => {
+            app.events.wake();
+            Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))
+        }
+        Ok(Outcome::WrongOffice) => Err(Refusal::no_leader("the leader is changing")),
+        Ok(other) => Err(Refusal::internal(&format!("a heartbeat came to {other:?}"))),
+        Err(ProposeError::NotLeader { leader: Some(leader) }) => hand_on(app, Some(leader), forwardable, content).await,
+        Err(error) => Err(leader::refused(&error)),
+    }
+}
+
+async fn hand_on(app: &App, leader: Option<(u64, String)>, forwardable: Forwardable, content: Bytes) -> Answered {
+    Ok((HeartbeatResult::Forwarded, app.forward(leader, forwardable, content).await?))
+}
+
+/// What can be read of a heartbeat of any version.
+#[derive(Deserialize)]
+struct Version {
+    protocol: u16,
+}
+
+fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
+    let version = |content| serde_json::from_slice(content).map_or(PROTOCOL, |v: Version| v.protocol);
+    let heartbeat: Heartbeat = match body::json(content) {
+        Ok(heartbeat) => heartbeat,
+        Err(_) if version(content) != PROTOCOL => return Err(Refusal::protocol_mismatch(version(content), PROTOCOL)),
+        Err(refusal) => return Err(refusal),
+    };
+    if heartbeat.protocol != PROTOCOL {
+        return Err(Refusal::protocol_mismatch(heartbeat.protocol, PROTOCOL));
+    }
+    if heartbeat.region.as_str() != region {
+        return Err(Refusal::invalid_request("/region", format!("the path names another region than the body: {}", heartbeat.region)));
+    }
+    Ok(heartbeat)
+}
+
+/// Puts the heartbeat into the log, a second time with a new date if the first was of a lost office.
+async fn propose(app: &App, heartbeat: Heartbeat, date: (Office, LeaderTime)) -> Result<Outcome, ProposeError> {
+    let mut date = Some(date);
+    let mut outcome = Ok(Outcome::WrongOffice);
+    for _ in 0..ATTEMPTS {
+        let Some((office, at)) = date else { break };
+        let plans = app.node.read(|ledger| ledger.plans_for(&heartbeat));
+        let stamped = StampedHeartbeat { heartbeat: heartbeat.clone(), office, at, plans };
+        outcome = app.node.propose(Command::Heartbeat(Box::new(stamped))).await;
+        if !matches!(outcome, Ok(Outcome::WrongOffice) | Err(ProposeError::NotLeader { leader: None })) {
+            break;
+        }
+        date = app.node.office();
+    }
+    outcome
+}
+
+impl HeartbeatResult {
+    const fn of(answer: &Answer) -> Self {
+        match answer {
+            Answer::Renewed(_) => Self::Renewed,
+            Answer::Stale { .. } => Self::Stale,
+            Answer::UnknownRegion => Self::UnknownRegion,
+        }
+    }
+
+    fn of_refusal(refusal: &Refusal) -> Self {
+        if refusal.status().is_server_error() { Self::Unavailable } else { Self::Refused }
+    }
+}

@@ -1,0 +1,117 @@
+//! The coordinator's HTTP interface.
+//!
+//! | file | what |
+//! |---|---|
+//! | `roles` | who may do what |
+//! | `refusal` | every answer that is no success |
+//! | `body` | reading bodies and queries |
+//! | `leader` | which requests go to the leader |
+//! | `heartbeat` | the agents' protocol |
+//! | `policies` | the policy set |
+//! | `views`, `budgets` | regions, bound, cluster; budgets |
+//! | `events` | the stream that feeds the page |
+//! | `health` | liveness, readiness, metrics |
+//! | `page` | the page and its files |
+
+mod body;
+mod budgets;
+mod events;
+mod health;
+mod heartbeat;
+mod leader;
+mod page;
+mod policies;
+mod refusal;
+mod roles;
+mod views;
+
+pub use roles::Access;
+
+use crate::forward::Forwarder;
+use crate::metrics::Metrics;
+use crate::raft::RaftNode;
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, Method, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use events::Events;
+use refusal::Refusal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// A request must have arrived and been answered in this time; streams have begun by then.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What the handlers answer from.
+#[derive(Debug)]
+pub struct App {
+    /// The replicated ledger.
+    pub node: RaftNode,
+    /// Who may do what.
+    pub access: Access,
+    /// The way to the leader.
+    pub forwarder: Forwarder,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The stream that feeds the page.
+    pub events: Events,
+}
+
+impl App {
+    /// What the handlers answer from; streams end with `closing`.
+    pub fn new(node: RaftNode, access: Access, forwarder: Forwarder, closing: CancellationToken) -> Self {
+        Self { node, access, forwarder, metrics: Metrics::default(), events: Events::new(closing) }
+    }
+
+    /// Keeps the event stream supplied; ends with the token that `new` was given.
+    pub async fn feed_events(self: Arc<Self>) {
+        events::feed(self).await;
+    }
+}
+
+/// Every route of a coordinator, Raft's among them.
+pub fn router(app: &Arc<App>) -> Router {
+    let reads = Router::new()
+        .route("/v1/regions", get(views::regions))
+        .route("/v1/budgets", get(budgets::budgets))
+        .route("/v1/bound", get(views::bound))
+        .route("/v1/policies", get(policies::show))
+        .route_layer(middleware::from_fn_with_state(app.clone(), leader::ask_leader));
+    let api = Router::new()
+        .merge(reads)
+        .route("/v1/policies", put(policies::replace))
+        .route("/v1/cluster", get(views::cluster))
+        .route("/v1/events", get(events::stream))
+        .route("/v1/regions/{region}/heartbeat", post(heartbeat::take))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .layer(middleware::map_response(uncached))
+        .layer(middleware::from_fn(in_time))
+        .with_state(app.clone());
+    api.merge(app.node.peer_routes())
+        .fallback(page::file_or_not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(app.clone(), roles::guard))
+        .layer(CatchPanicLayer::custom(refusal::of_panic))
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Refusal {
+    Refusal::method_not_allowed(method.as_str(), uri.path())
+}
+
+/// Peers are not bound by this: a snapshot takes its time.
+async fn in_time(request: Request, next: Next) -> Response {
+    let answered = tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await;
+    answered.unwrap_or_else(|_| Refusal::request_timeout().into_response())
+}
+
+async fn uncached(mut response: Response) -> Response {
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,257 @@
+//! `GET` and `PUT /v1/policies`: the policy set, whole, as JSON or YAML.
+
+use super::refusal::Refusal;
+use super::roles::Caller;
+use super::{App, body, leader};
+use crate::forward::{Forwardable, WHY};
+use crate::raft::ProposeError;
+use crate::{author, documents};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_MATCH, VARY};
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
+use quorate_ledger::{Command, Ledger, Outcome};
+use quorate_shared::located::{Mistake, Value, Warning};
+use quorate_shared::names::RegionName;
+use quorate_shared::policy::render::{Change, diff};
+use quorate_shared::policy::{PolicySet, read};
+use quorate_shared::problem::InputError;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Content types of a policy set. JSON is read as YAML, so that its mistakes have lines too.
+const TYPES: [&str; 5] = ["application/json", "application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"];
+
+/// What `GET` adds to the set as JSON, and `PUT` passes over, so that an answer can be sent back.
+const ADDED: [&str; 3] = ["version", "active", "pending"];
+
+/// Of the reason for a change, in bytes.
+const MAX_WHY: usize = 1_000;
+
+/// A set that is not in force yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pending {
+    version: u64,
+    /// Regions that have not confirmed it.
+    waits_for: Vec<RegionName>,
+}
+
+/// Which sets there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Versions {
+    /// The newest.
+    version: u64,
+    /// The one in force.
+    active: u64,
+    pending: Option<Pending>,
+}
+
+impl Versions {
+    /// Those of a ledger.
+    pub fn of(ledger: &Ledger) -> Self {
+        let pending = ledger.pending_policies().map(|(version, waits_for)| Pending { version, waits_for });
+        Self { version: ledger.newest_policies().version, active: ledger.active_policies().version, pending }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Json,
+    Yaml,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShowQuery {
+    format: Option<Format>,
+}
+
+/// The newest set: JSON with its versions, or YAML.
+pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
+    let query: ShowQuery = body::query(&uri)?;
+    let (set, versions) = app.node.read(|ledger| (ledger.newest_policies().clone(), Versions::of(ledger)));
+    let tag = [(ETAG, format!("\"{}\"", versions.version)), (VARY, "accept".to_owned())];
+    let unwritable = |error: &dyn std::fmt::Display| Refusal::internal(&format!("the policy set cannot be written: {error}"));
+    Ok(match query.format.unwrap_or_else(|| accepted(&headers)) {
+        Format::Yaml => {
+            let text = documents::to_yaml(&set).map_err(|e| unwritable(&e))?;
+            (tag, [(CONTENT_TYPE, "application/yaml")], text).into_response()
+        }
+        Format::Json => {
+            let document = documents::to_json(&set).map_err(|e| unwritable(&e))?;
+            (tag, Json(Shown { versions, document })).into_response()
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    versions: Versions,
+    #[serde(flatten)]
+    document: serde_json::Value,
+}
+
+/// YAML if it is named and JSON is not.
+fn accepted(headers: &HeaderMap) -> Format {
+    let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
+    if accept.contains("yaml") && !accept.contains("json") { Format::Yaml } else { Format::Json }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplaceQuery {
+    #[serde(default)]
+    dry_run: bool,
+    why: Option<String>,
+}
+
+/// What became of a new set, or would.
+#[derive(Debug, Serialize)]
+struct Replaced {
+    /// Its version; of a dry run: the version that it was compared with.
+    version: u64,
+    dry_run: bool,
+    /// Regions that must confirm it before it is in force.
+    waits_for: Vec<RegionName>,
+    warnings: Vec<InputError>,
+    diff: Vec<Change>,
+}
+
+/// Replaces the set, or only says what would change.
+pub async fn replace(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
+    let (parts, content) = request.into_parts();
+    check_type(&parts.headers)?;
+    let query: ReplaceQuery = body::query(&parts.uri)?;
+    let why = reason(query.why, &parts.headers)?;
+    let content = body::read(&parts.headers, content, documents::MAX_BYTES).await?;
+    if !app.node.leadership().borrow().here {
+        return app.forward(app.leader_elsewhere(), forwardable, content).await;
+    }
+    let newest = app.node.read(|ledger| ledger.newest_policies().clone());
+    let replaces = match (wanted_version(&parts.headers, newest.version)?, query.dry_run) {
+        (Some(version), _) => version,
+        (None, true) => newest.version,
+        (None, false) => return Err(Refusal::precondition_required(newest.version)),
+    };
+    let (set, warnings) = read_in_background(content.clone()).await?;
+    if replaces != newest.version {
+        return Err(Refusal::version_conflict(&format!("\"{replaces}\""), newest.version));
+    }
+    let diff = diff(&newest, &set);
+    let warnings = warnings.into_iter().map(as_error).collect();
+    if query.dry_run {
+        let answer = Replaced { version: newest.version, dry_run: true, waits_for: Vec::new(), warnings, diff };
+        return Ok(Json(answer).into_response());
+    }
+    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
+    let command = Command::Policies { replaces, set: Box::new(set), by: author::now(who, why) };
+    match app.node.propose(command).await {
+        Ok(outcome) => {
+            app.events.wake();
+            let (version, waits_for) = taken(outcome, replaces)?;
+            let answer = Replaced { version, dry_run: false, waits_for, warnings, diff };
+            Ok(([(ETAG, format!("\"{version}\""))], Json(answer)).into_response())
+        }
+        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, content).await,
+        Err(error) => Err(leader::refused(&error)),
+    }
+}
+
+fn taken(outcome: Outcome, replaces: u64) -> Result<(u64, Vec<RegionName>), Refusal> {
+    match outcome {
+        Outcome::Policies { version, waits_for } => Ok((version, waits_for)),
+        Outcome::VersionConflict { newest } => Err(Refusal::version_conflict(&format!("\"{replaces}\""), newest)),
+        Outcome::ChangePending { version, waits_for } => {
+            Err(Refusal::change_pending(version, waits_for.into_iter().map(String::from).collect()))
+        }
+        Outcome::Done => Err(Refusal::not_ready("the cluster is not founded yet")),
+        other => Err(Refusal::internal(&format!("a policy set came to {other:?}"))),
+    }
+}
+
+fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
+    let media_type = body::media_type(headers);
+    match media_type.as_deref() {
+        Some(known) if TYPES.contains(&known) || known.starts_with("text/") => Ok(()),
+        other => Err(Refusal::unsupported_type(other, "application/yaml or application/json")),
+    }
+}
+
+/// The version that `If-Match` names; an entity tag that is not of ours matches nothing.
+fn wanted_version(headers: &HeaderMap, newest: u64) -> Result<Option<u64>, Refusal> {
+    let Some(header) = headers.get(IF_MATCH) else { return Ok(None) };
+    let text = header.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Err(Refusal::precondition_required(newest));
+    }
+    let digits = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+    let version = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse().ok());
+    version.map(Some).ok_or_else(|| Refusal::version_conflict(text, newest))
+}
+
+fn reason(query: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let header = || headers.get(WHY).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
+    let why = query.or_else(header).filter(|why| !why.is_empty());
+    match why {
+        Some(why) if why.len() > MAX_WHY => {
+            Err(Refusal::invalid_request("", format!("query: `why` has {} bytes; at most {MAX_WHY}", why.len())))
+        }
+        why => Ok(why),
+    }
+}
+
+type Read = (PolicySet, Vec<Warning>);
+
+/// A large set takes a while to read.
+async fn read_in_background(text: Bytes) -> Result<Read, Refusal> {
+    let read = tokio::task::spawn_blocking(move || read_set(&text)).await;
+    let read = read.map_err(|error| Refusal::internal(&format!("reading the policy set failed: {error}")))?;
+    read.map_err(|mistakes| Refusal::invalid_policies(mistakes.into_iter().map(InputError::from).collect()))
+}
+
+fn read_set(text: &[u8]) -> Result<Read, Vec<Mistake>> {
+    let mut document = documents::parse(text)?;
+    if let Value::Map(entries) = &mut document.value {
+        entries.retain(|(key, _)| !ADDED.contains(&key.name.as_str()));
+    }
+    read::policy_set(&document)
+}
+
+fn as_error(warning: Warning) -> InputError {
+    InputError { pointer: warning.pointer, detail: warning.detail, line: warning.at.map(|at| at.line) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn if_match(text: &'static str) -> Result<Option<u64>, u16> {
+        let headers = HeaderMap::from_iter([(IF_MATCH, HeaderValue::from_static(text))]);
+        wanted_version(&headers, 7).map_err(|refusal| refusal.status().as_u16())
+    }
+
+    #[test]
+    fn one_strong_tag_of_ours_is_a_version() {
+        assert_eq!(if_match("\"3\""), Ok(Some(3)));
+        assert_eq!(if_match("*"), Err(428));
+        for bad in ["3", "W/\"3\"", "\"3\", \"4\"", "\"+3\"", "\"\"", "\"99999999999999999999\""] {
+            assert_eq!(if_match(bad), Err(412), "{bad}");
+        }
+        assert_eq!(wanted_version(&HeaderMap::new(), 7).map_err(|_| ()), Ok(None));
+    }
+
+    #[test]
+    fn yaml_is_sent_to_those_who_ask_for_it_alone() {
+        let accept = |text: &'static str| accepted(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(text))]));
+        assert_eq!(accept("application/yaml"), Format::Yaml);
+        assert_eq!(accept("text/x-yaml, */*;q=0.1"), Format::Yaml);
+        assert_eq!(accept("application/json, application/yaml"), Format::Json);
+        assert_eq!(accept("*/*"), Format::Json);
+        assert_eq!(accepted(&HeaderMap::new()), Format::Json);
+    }
+}

@@ -1,0 +1,44 @@
+//! `GET /v1/regions`, `/v1/bound` and `/v1/cluster`.
+
+use super::App;
+use crate::raft::{MemberStatus, RaftStatus};
+use axum::Json;
+use axum::extract::State;
+use quorate_shared::api::{Bounds, Cluster, Member, Regions};
+use std::sync::Arc;
+
+/// Each region's session; `unknown` without the leader's clock.
+pub async fn regions(State(app): State<Arc<App>>) -> Json<Regions> {
+    Json(regions_here(&app))
+}
+
+/// Promise and measurement of each policy.
+pub async fn bound(State(app): State<Arc<App>>) -> Json<Bounds> {
+    Json(app.node.read(quorate_ledger::Ledger::bounds))
+}
+
+/// The cluster as this node sees it.
+pub async fn cluster(State(app): State<Arc<App>>) -> Json<Cluster> {
+    Json(cluster_of(app.node.status()))
+}
+
+/// The regions by this node's own state.
+pub fn regions_here(app: &App) -> Regions {
+    let now = app.node.office();
+    app.node.read(|ledger| ledger.regions(now))
+}
+
+/// The same for people.
+pub fn cluster_of(status: RaftStatus) -> Cluster {
+    let member = |MemberStatus { id, address, voter, lag }| Member { id, address, voter, lag };
+    Cluster {
+        node: status.node,
+        leader: status.leader.map(|(id, _)| id),
+        term: status.term,
+        state: status.state.to_owned(),
+        applied: status.applied,
+        last_log: status.last_log,
+        snapshot: status.snapshot,
+        members: status.members.into_iter().map(member).collect(),
+    }
+}

@@ -1,0 +1,11 @@
+//! The coordinator over HTTP: real nodes in this process, on ports of their own.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod access;
+mod agents;
+mod cluster;
+mod page;
+mod policies;
+mod problems;
+mod views;
