@@ -254,7 +254,8 @@ mod tests {
             answered: Duration::from_nanos(answered),
             cost: MicroTokens(2_000_000),
         };
-        assert_eq!(overshoot(limit, &[nanos(1_900, 2_100)]), None);
+        assert_eq!(overshoot(limit, &[nanos(1_900, 2_000)]), None);
+        assert_eq!(overshoot(limit, &[nanos(2_000, 2_100)]), None);
         assert_eq!(overshoot(limit, &[nanos(2_000, 2_000)]).map(|o| o.amount), Some(MicroTokens(1_000_000)));
     }
 

@@ -271,6 +271,12 @@ mod tests {
     }
 
     #[test]
+    fn the_order_of_the_answers_is_not_that_of_the_requests() {
+        let at = |ms| sample(ms, 0, 0, admitted(&["write", "all"]));
+        assert_eq!(measure(vec![at(1_000), at(0), at(0)], &book(), &fleet()).ideal_admitted, 3);
+    }
+
+    #[test]
     fn each_subject_is_a_budget_of_its_own_and_the_worst_is_named() {
         let yes = || admitted(&["write", "all"]);
         // Each of two tenants may have two at once. One gets two, the other four.

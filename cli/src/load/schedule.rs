@@ -95,8 +95,8 @@ impl Kinds {
     }
 }
 
-/// Endless even arrivals that follow a [`Demand`]: each region's next request goes when its demand has grown
-/// by one more. All of kind 0. Ends only where there is no demand.
+/// Endless even arrivals that follow a [`Demand`]: each region's first request goes as soon as it has demand, the next
+/// when its demand has grown by one more. All of kind 0. Ends only where there is no demand.
 #[derive(Clone, Debug)]
 pub struct Paced {
     demand: Demand,
@@ -108,7 +108,7 @@ struct PacedRegion {
     agents: Vec<usize>,
     /// Requests sent so far.
     count: u64,
-    /// Part of a request by which the region is ahead, so that regions do not send at the same instants.
+    /// Part of a request by which the region is behind, so that regions do not send at the same instants.
     phase: f64,
     next: Option<Duration>,
 }
@@ -127,7 +127,7 @@ impl Paced {
     }
 
     fn advance(&mut self, region: usize, from: Duration) {
-        let due = self.regions[region].count as f64 + 1.0 - self.regions[region].phase;
+        let due = self.regions[region].count as f64 + self.regions[region].phase;
         self.regions[region].next = when_sent(&self.demand, region, due, from);
     }
 }
@@ -147,18 +147,18 @@ impl Iterator for Paced {
     }
 }
 
-/// The first instant after `from` by which `region` has sent `count` requests, to a microsecond or better;
+/// The first instant after `from` by which the demand of `region` exceeds `count`, to a microsecond or better;
 /// `None` if that takes more than a day.
 fn when_sent(demand: &Demand, region: usize, count: f64, from: Duration) -> Option<Duration> {
     const LONGEST: Duration = Duration::from_secs(86_400);
     let mut step = Duration::from_millis(1);
-    while demand.sent_by(region, from + step) < count {
+    while demand.sent_by(region, from + step) <= count {
         step = step.checked_mul(2).filter(|s| *s <= LONGEST)?;
     }
     let (mut low, mut high) = (from, from + step);
     while high - low > Duration::from_nanos(500) {
         let middle = low + (high - low) / 2;
-        match demand.sent_by(region, middle) < count {
+        match demand.sent_by(region, middle) <= count {
             true => low = middle,
             false => high = middle,
         }

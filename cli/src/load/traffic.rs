@@ -58,3 +58,38 @@ pub async fn run(
     let ((), counts) = tokio::join!(sending, counting);
     Ok(counts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+    use axum::routing::post;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[tokio::test]
+    async fn it_goes_on_until_cancelled_and_an_agent_that_is_down_changes_nothing() {
+        let stop = CancellationToken::new();
+        let (asked, enough) = (Arc::new(AtomicU64::new(0)), stop.clone());
+        let answer = async move || {
+            if asked.fetch_add(1, Ordering::SeqCst) == 19 {
+                enough.cancel();
+            }
+            StatusCode::TOO_MANY_REQUESTS
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let up = format!("http://{}", listener.local_addr().expect("bound"));
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/v1/check", post(answer))).await });
+        let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let down = format!("http://{}", unused.local_addr().expect("bound"));
+        drop(unused);
+        let agents = vec![("us".to_owned(), up), ("eu".to_owned(), down)];
+        let counts = run(agents, Shape::Steady, 2_000.0, Attributes::new(), stop).await.expect("good names");
+        assert!(counts.refused >= 20 && counts.failed > 0 && counts.admitted == 0, "{counts:?}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_no_region_is_refused() {
+        let agents = vec![("US".to_owned(), "http://127.0.0.1:9".to_owned())];
+        assert!(run(agents, Shape::Steady, 1.0, Attributes::new(), CancellationToken::new()).await.is_err());
+    }
+}
