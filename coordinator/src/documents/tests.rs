@@ -1,7 +1,11 @@
 //! What bad texts are told, exactly.
 
 use super::{parse, policy_set, show, to_json, to_yaml};
-use quorate_shared::policy::PolicySet;
+use quorate_shared::names::PolicyName;
+use quorate_shared::policy::render::diff;
+use quorate_shared::policy::{CostRule, Matcher, Override, PolicySet};
+use quorate_shared::units::MicroTokens;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A text and all that is wrong with it.
@@ -421,6 +425,53 @@ fn mistakes_without_end_are_counted() {
 }
 
 #[test]
+fn a_set_has_an_upper_size() {
+    let policies = format!("regions: [us]\npolicies:\n{}", "- {}\n".repeat(10_001));
+    assert_eq!(told(policies.as_bytes()), ["3:3: /policies: 10001 policies; at most 10000"]);
+    let regions: String = (0..1_001).map(|i| format!("r{i}, ")).collect();
+    assert_eq!(told(format!("regions: [{regions}]\npolicies: []\n").as_bytes()), ["1:10: /regions: 1001 regions; at most 1000"]);
+}
+
+#[test]
+fn a_dry_run_tells_each_change() {
+    let old = sample();
+    let new = SAMPLE
+        .replace("us: {weight: 2}", "us: {weight: 3}")
+        .replace("burst: 200", "burst: 300")
+        .replace("{rate: 500/s, burst: 1000}", "{rate: 600/s}")
+        .replace("everything-else", "rest")
+        .replace("mode: enforce", "mode: observe");
+    let new = policy_set(new.as_bytes()).expect("it is good").0;
+    let told = |old: &PolicySet, new: &PolicySet| -> Vec<String> {
+        let side = |text: Option<String>| text.map_or_else(|| "-".to_owned(), |text| text.chars().take(40).collect());
+        let policy = |name: Option<PolicyName>| name.map_or_else(|| "the set".to_owned(), |name| name.to_string());
+        diff(old, new).into_iter().map(|c| format!("{} {}: {} > {}", policy(c.policy), c.field, side(c.from), side(c.to))).collect()
+    };
+    assert_eq!(
+        told(&old, &new),
+        [
+            "the set regions.us: weight 2 > weight 3",
+            "write-api limit.burst: 200 > 300",
+            "write-api mode: enforce > observe",
+            "write-api overrides(tenant: acme).limit: {rate: 500/s, burst: 1000} > {rate: 600/s, burst: 600}",
+            "rest policy: - > {match: {any: *, beta: true, code: 0x1f,",
+            "everything-else policy: {match: {any: *, beta: true, code: 0x1f, > -",
+        ]
+    );
+    let mut other_kind = old.clone();
+    other_kind.policies[0].per = vec!["user".to_owned()];
+    other_kind.policies.reverse();
+    assert_eq!(
+        told(&old, &other_kind),
+        [
+            "the set policies (order): write-api, everything-else > everything-else, write-api",
+            "write-api per: [tenant] > [user]",
+            "write-api kind: - > kind changed: new budgets",
+        ]
+    );
+}
+
+#[test]
 fn a_terminal_shows_the_line_and_nothing_that_it_would_obey() {
     let text = "regions: [us]\npolicies:\n\u{e9}: {x: \u{1b}[2J}\n";
     let mistakes = policy_set("regions: [us]\npolicies: [b]\n\u{e9}: 1\n".as_bytes()).expect_err("it is bad");
@@ -443,6 +494,24 @@ fn scraps() -> impl proptest::strategy::Strategy<Value = String> {
 }
 
 proptest::proptest! {
+    /// Values of any characters, of any length, and such as a format could take for something else.
+    #[test]
+    fn any_value_reads_back_from_yaml_and_from_json(values in proptest::collection::btree_set("(?s).{0,100}|[ \n\t:#-]{0,6}|[a-z ]{100,300}|(true|null|~|1e5|0x1f|007|1_0|<<|=|2001-01-01|[.]inf|no)", 1..4)) {
+        let mut set = sample();
+        let values: Vec<String> = values.into_iter().collect();
+        let subject = values.iter().cloned().map(|value| Override { subject: BTreeMap::from([("tenant".to_owned(), value)]), limit: set.policies[0].limit });
+        set.policies[0].overrides = subject.collect();
+        set.policies[0].cost = CostRule::ByAttribute {
+            attribute: "plan".to_owned(),
+            values: values.iter().cloned().map(|value| (value, MicroTokens(500_001))).collect(),
+            otherwise: MicroTokens(199_999_999),
+        };
+        set.policies[1].matches = BTreeMap::from([("route".to_owned(), Matcher::OneOf(values))]);
+        let read = |text: &str| policy_set(text.as_bytes()).map(|(set, _)| set);
+        proptest::prop_assert_eq!(read(&to_yaml(&set).expect("it is written")), Ok(set.clone()));
+        proptest::prop_assert_eq!(read(&to_json(&set).expect("it is written").to_string()), Ok(set));
+    }
+
     #[test]
     fn no_text_makes_the_reader_panic(text in scraps()) {
         if let Err(mistakes) = policy_set(text.as_bytes()) {

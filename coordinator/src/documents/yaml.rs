@@ -15,6 +15,9 @@ pub const MAX_BYTES: usize = 1 << 20;
 /// Nodes that aliases may stand for, all together.
 const MAX_ALIASED: usize = 20_000;
 
+/// A key in one line with its value at most, in characters.
+const MAX_KEY: usize = 16_384;
+
 /// Reads YAML or JSON into a tree.
 ///
 /// # Errors
@@ -25,10 +28,32 @@ pub fn parse(text: &[u8]) -> Result<Node, Vec<Mistake>> {
         return Err(whole(None, format!("the document has {} bytes; at most {MAX_BYTES}", text.len())));
     }
     let text = utf8(text).map_err(|at| whole(Some(at), "this is not UTF-8".into()))?;
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
-        Ok(document) => Ok(node(document, text)),
-        Err(e) => Err(whole(e.location().map(place), told(&e))),
+    let read = |text: &str| serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()).map(|document| node(document, text));
+    let refused = match read(text) {
+        Ok(document) => return Ok(document),
+        Err(e) => e,
+    };
+    let in_yaml_terms = json_escaped(text).and_then(|text| read(&text).ok());
+    in_yaml_terms.ok_or_else(|| whole(refused.location().map(place), told(&refused)))
+}
+
+/// JSON in which the characters that JSON allows in a string and YAML does not are escaped;
+/// `None` if there is none, or this is not JSON. Elsewhere than in a string JSON has no such
+/// character, so it may be escaped wherever it stands.
+fn json_escaped(text: &str) -> Option<String> {
+    let only_in_json = |c: char| matches!(c, '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}');
+    if !text.contains(only_in_json) || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        return None;
     }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if only_in_json(c) {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            escaped.push(c);
+        }
+    }
+    Some(escaped)
 }
 
 /// The text, or the place of the first byte that is no UTF-8.
@@ -44,7 +69,7 @@ pub fn utf8(text: &[u8]) -> Result<&str, Place> {
 
 fn options() -> Options {
     serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: 32, max_aliases: 1_000, max_anchors: 1_000, max_merge_keys: 1_000 },
+        budget: serde_saphyr::budget! { max_depth: 32, simple_key_max_lookahead: MAX_KEY, max_aliases: 1_000, max_anchors: 1_000, max_merge_keys: 1_000 },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_ALIASED },
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         // YAML 1.2: `yes` and `on` are words

@@ -1,7 +1,11 @@
 //! Did you mean …?
 
+/// Edits after which a word is another one.
+const MOST_EDITS: usize = 4;
+
 /// Of `known`, the word nearest to `word`, if it is near enough to have been meant: at most one
-/// edit in three characters, counting a swap of neighbours as one (optimal string alignment).
+/// edit in three characters, and four in all, counting a swap of neighbours as one (optimal
+/// string alignment).
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = folded(word);
     if word.len() > 64 {
@@ -9,9 +13,9 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     }
     let near = known.into_iter().filter_map(|candidate| {
         let other = folded(candidate);
-        let edits = distance(&word, &other);
-        let allowed = (word.len().max(other.len()) / 3).max(1);
-        (edits <= allowed && edits < other.len()).then_some((edits, candidate))
+        let allowed = (word.len().max(other.len()) / 3).clamp(1, MOST_EDITS);
+        let edits = distance(&word, &other, allowed)?;
+        (edits < other.len()).then_some((edits, candidate))
     });
     near.min_by_key(|(edits, _)| *edits).map(|(_, candidate)| candidate)
 }
@@ -20,7 +24,11 @@ fn folded(word: &str) -> Vec<char> {
     word.chars().take(65).map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-fn distance(a: &[char], b: &[char]) -> usize {
+/// How many edits make `a` into `b`, if it is at most so many.
+fn distance(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    if a.len().abs_diff(b.len()) > most {
+        return None;
+    }
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
@@ -33,8 +41,12 @@ fn distance(a: &[char], b: &[char]) -> usize {
             row.push(best);
         }
         before = std::mem::replace(&mut last, row);
+        // a swap reaches over one row, so both must be beyond
+        if before.iter().chain(&last).all(|edits| *edits > most) {
+            return None;
+        }
     }
-    last[b.len()]
+    Some(last[b.len()]).filter(|edits| *edits <= most)
 }
 
 #[cfg(test)]

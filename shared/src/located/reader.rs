@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 const KEPT: usize = 500;
 
 /// Mistakes that may come with a guess of what was meant: guessing costs more than reading.
-const GUESSED: usize = 100;
+const GUESSED: usize = 50;
 
 /// Where mistakes and warnings are collected.
 #[derive(Debug, Default)]
