@@ -242,3 +242,106 @@ impl Kept {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::problems;
+    use std::future::ready;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const CONTENT: Content = Content([0; 16]);
+
+    fn key(n: u8) -> Key {
+        Key([n; 16])
+    }
+
+    fn decided() -> Outcome {
+        Outcome::Decided(Answer::problem(problems::quota_exceeded()))
+    }
+
+    /// True if the key was new, so that the request was decided.
+    async fn is_new(replays: &Replays, n: u8, now: Instant) -> bool {
+        let first = Arc::new(AtomicBool::new(false));
+        let seen = first.clone();
+        let deciding = async move {
+            seen.store(true, Ordering::Relaxed);
+            decided()
+        };
+        replays.answer(key(n), CONTENT, now, deciding).await.unwrap();
+        first.load(Ordering::Relaxed)
+    }
+
+    /// Keys that are known, and places in the order of arrival.
+    fn sizes(replays: &Replays) -> (usize, usize) {
+        let kept = replays.kept.lock();
+        (kept.by_key.len(), kept.by_age.len())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_forgotten_after_its_life_and_not_before() {
+        let (start, life) = (Instant::now(), Duration::from_secs(60));
+        let replays = Replays::new(10, life);
+        assert!(is_new(&replays, 1, start).await);
+        assert!(!is_new(&replays, 1, start + life - Duration::from_nanos(1)).await);
+        assert!(is_new(&replays, 1, start + life).await);
+        assert_eq!(sizes(&replays), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn the_oldest_makes_room() {
+        let start = Instant::now();
+        let replays = Replays::new(3, Duration::from_secs(60));
+        for n in 0..=3 {
+            assert!(is_new(&replays, n, start).await);
+        }
+        assert!(!is_new(&replays, 1, start).await, "of four the last three are kept");
+        assert!(is_new(&replays, 0, start).await, "the first was forgotten");
+        assert_eq!(sizes(&replays), (3, 3));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_kept_takes_no_memory() {
+        let start = Instant::now();
+        let replays = Replays::new(3, Duration::from_secs(60));
+        for n in 0..100 {
+            let unavailable = ready(Outcome::Undecided(Answer::problem(problems::limiter_unavailable())));
+            replays.answer(key(n), CONTENT, start, unavailable).await.unwrap();
+        }
+        tokio::task::yield_now().await;
+        let (keys, places) = sizes(&replays);
+        assert!(keys == 0 && places <= 3, "{keys} keys, {places} places");
+    }
+
+    #[tokio::test]
+    async fn a_late_conclusion_does_not_touch_a_newer_request_with_the_same_key() {
+        let (start, life) = (Instant::now(), Duration::from_secs(60));
+        let replays = Replays::new(3, life);
+        let Turn::First(old, _) = replays.turn(key(1), CONTENT, start) else { panic!("not the first") };
+        let Turn::First(new, _) = replays.turn(key(1), CONTENT, start + life) else { panic!("not forgotten") };
+        drop(old);
+        assert!(matches!(replays.turn(key(1), CONTENT, start + life), Turn::Wait(_)), "still being decided");
+        new.conclude(decided());
+        assert!(matches!(replays.turn(key(1), CONTENT, start + life), Turn::Answered(_)));
+    }
+
+    #[test]
+    fn different_requests_have_different_contents() {
+        let request = |pairs: &[(&str, &str)], cost: Option<u64>| {
+            let attributes = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Content::of(&Request { attributes, cost: cost.map(quorate_shared::units::MicroTokens) })
+        };
+        let contents = [
+            request(&[], None),
+            request(&[], Some(0)),
+            request(&[], Some(1)),
+            request(&[("a", "bc")], None),
+            request(&[("ab", "c")], None),
+            request(&[("a", "b"), ("c", "")], None),
+            request(&[("a", ""), ("b", "c")], None),
+        ];
+        for (i, a) in contents.iter().enumerate() {
+            assert!(contents[..i].iter().all(|b| a != b), "{i}");
+        }
+    }
+}

@@ -76,7 +76,7 @@ impl<'de, R: Reader<'de>> Visitor<'de> for Typed<R> {
     fn visit_f64<E: Error>(self, number: f64) -> Result<R::Value, E> {
         Ok(self.0.other(match number {
             n if n.is_sign_negative() => "a negative number",
-            n if n > u64::MAX as f64 => "a number that large",
+            n if n >= u64::MAX as f64 => "a number that large",
             _ => "a number with a fraction or an exponent",
         }))
     }

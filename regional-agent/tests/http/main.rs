@@ -1,0 +1,10 @@
+//! The HTTP front door, by its routes, before a decider that says what the test wants.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what it expects by unwrapping, in its helpers too")]
+
+mod check;
+mod fields;
+mod input;
+mod operations;
+mod retries;
+mod scripted;
