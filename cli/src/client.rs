@@ -83,23 +83,26 @@ pub enum Failure {
 pub enum Server {
     /// Any coordinator.
     Coordinator,
-    /// One agent.
+    /// The agent.
     Agent,
+    /// One of the agents that load is sent to.
+    LoadedAgent,
 }
 
 impl std::fmt::Display for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Coordinator => "a coordinator",
-            Self::Agent => "an agent",
+            Self::Agent | Self::LoadedAgent => "an agent",
         })
     }
 }
 
 fn unreachable(who: &Server, tried: &[(String, String)]) -> String {
-    let (option, variable) = match who {
-        Server::Coordinator => ("--coordinator", "QUORATE_COORDINATOR"),
-        Server::Agent => ("--agent", "QUORATE_AGENT"),
+    let option = match who {
+        Server::Coordinator => "--coordinator or QUORATE_COORDINATOR",
+        Server::Agent => "--agent or QUORATE_AGENT",
+        Server::LoadedAgent => "--agents",
     };
     let mut text = match tried.len() {
         1 => format!("{who} did not answer:"),
@@ -108,7 +111,7 @@ fn unreachable(who: &Server, tried: &[(String, String)]) -> String {
     for (url, why) in tried {
         let _ = write!(text, "\n  {url}: {why}");
     }
-    let _ = write!(text, "\nIs the system running? `quorate dev` starts one. Another address is given by {option} or {variable}.");
+    let _ = write!(text, "\nIs the system running? `quorate dev` starts one. Another address is given by {option}.");
     text
 }
 
@@ -182,13 +185,13 @@ impl Client {
 
     /// Asks the agent.
     pub async fn ask_agent(&self, ask: &Ask) -> Result<Reply, Failure> {
-        self.ask_agent_at(&self.agent, ask).await
+        self.ask_at(&self.agent, Server::Agent, ask).await
     }
 
-    /// Asks an agent at another address.
-    pub async fn ask_agent_at(&self, agent: &BaseUrl, ask: &Ask) -> Result<Reply, Failure> {
-        let answer = self.ask_one(agent, ask).await;
-        answer.map_err(|e| Failure::Unreachable { who: Server::Agent, tried: vec![(agent.to_string(), reason(&e))] })
+    /// Asks one server at this address.
+    pub async fn ask_at(&self, url: &BaseUrl, who: Server, ask: &Ask) -> Result<Reply, Failure> {
+        let answer = self.ask_one(url, ask).await;
+        answer.map_err(|e| Failure::Unreachable { who, tried: vec![(url.to_string(), reason(&e))] })
     }
 
     /// Asks the coordinators in turn until one answers and can serve. What changes something is not asked

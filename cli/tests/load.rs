@@ -171,6 +171,24 @@ async fn a_trace_with_mistakes_is_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_the_policies_during_the_run_is_told() {
+    let version = Arc::new(AtomicUsize::new(0));
+    let set =
+        async move || axum::Json(json!({"version": version.fetch_add(1, Ordering::SeqCst) + 1, "regions": {"us": {}}, "policies": []}));
+    let coordinator = serve(Router::new().route("/v1/policies", get(set))).await;
+    let agents = format!("us={}", serve(bucket(0)).await);
+    let ran = quorate(&["load", "--trace", &trace(1, 0).text(), "--agents", &agents, "--coordinator", &coordinator]).await;
+    assert!(ran.status == 0 && ran.err.contains("from version 1 to 2"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_cannot_say_its_region_is_named() {
+    let (dead, set) = (nowhere().await, File::new("set.yaml", SET));
+    let ran = quorate(&["load", "--agents", &dead, "--policies", &set.text()]).await;
+    assert!(ran.status == 1 && ran.err.contains(&dead) && ran.err.contains("--agents"), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_region_without_an_agent_is_named() {
     let (trace, set) = (trace(1, 1), File::new("set.yaml", SET));
     let ran = quorate(&["load", "--trace", &trace.text(), "--policies", &set.text(), "--agents", "us=http://127.0.0.1:9"]).await;

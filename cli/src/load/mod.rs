@@ -56,12 +56,25 @@ pub async fn run(args: LoadArgs, reach: &ReachArgs, client: &Client) -> anyhow::
         SendSettings { connections: args.connections, timeout: args.timeout, headers: authorization(reach.token_file.as_deref())? };
     let sender = Arc::new(Sender::new(&fleet, &kinds, args.cost, settings)?);
     let book = Book::new(set, &kinds, cost);
-    let report = measure::measure(collect(sender, plan).await, &book, &fleet);
+    let samples = collect(sender, plan).await;
+    if args.policies.is_none() {
+        warn_of_change(book.version(), client).await;
+    }
+    let report = measure::measure(samples, &book, &fleet);
     match args.json {
         true => print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?,
         false => print(&report.text(Paint::for_stdout()))?,
     }
     Ok(Verdict::Done)
+}
+
+/// A run over a change of the policies is measured by limits that did not hold all the time.
+async fn warn_of_change(version: u64, client: &Client) {
+    match policies::in_force(client).await {
+        Ok(set) if set.version == version => {}
+        Ok(set) => eprintln!("warning: the policy set changed during the run, from version {version} to {}", set.version),
+        Err(error) => eprintln!("warning: nobody can tell whether the policy set changed during the run: {error:#}"),
+    }
 }
 
 fn read_trace(path: &Path) -> anyhow::Result<Vec<trace::TraceRequest>> {
@@ -83,8 +96,9 @@ async fn fleet(targets: &[AgentTarget], client: &Client) -> anyhow::Result<Fleet
         if let Some(region) = &target.region {
             return anyhow::Ok(Agent { region: region.clone(), url });
         }
-        let reply = client.ask_agent_at(&target.url, &Ask::get("/v1/status", &[])).await?.success(Server::Agent)?;
-        let region = reply.value::<AgentStatus>(Server::Agent)?.region;
+        let who = Server::LoadedAgent;
+        let reply = client.ask_at(&target.url, who, &Ask::get("/v1/status", &[])).await?.success(who)?;
+        let region = reply.value::<AgentStatus>(who)?.region;
         Ok(Agent { region: region.parse().with_context(|| format!("{url} names no region"))?, url })
     });
     Ok(Fleet::new(try_join_all(agents).await?))

@@ -185,7 +185,8 @@ impl Report {
 
     fn write_summary(&self, text: &mut String, paint: Paint) -> std::fmt::Result {
         let seconds = number(self.elapsed_ms / 1_000.0, 2);
-        writeln!(text, "{} requests in {seconds} s, measured by policy set {}", self.all.offered, self.policy_set)?;
+        let set = if self.policy_set == 0 { "a file".to_owned() } else { format!("policy set {}", self.policy_set) };
+        writeln!(text, "{} requests in {seconds} s, measured by {set}", self.all.offered)?;
         match self.utilisation {
             Some(share) => writeln!(text, "utilisation  {} of {} that ideal buckets would admit", percent(share), self.ideal_admitted)?,
             None => writeln!(text, "utilisation  none: no request was under a limit")?,
