@@ -32,6 +32,8 @@ mod wire;
 mod writer;
 
 #[cfg(test)]
+mod kill_tests;
+#[cfg(test)]
 mod tests;
 
 pub use errors::{FormationError, ProposeError, StartError};

@@ -216,3 +216,67 @@ fn apply(transaction: &WriteTransaction, change: &Change, snapshot: &mut u64) ->
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redb::StorageBackend;
+    use redb::backends::InMemoryBackend;
+    use std::sync::atomic::AtomicBool;
+
+    /// A disk that fails to flush while it is told to.
+    #[derive(Debug)]
+    struct Moody {
+        memory: InMemoryBackend,
+        fails: Arc<AtomicBool>,
+    }
+
+    impl StorageBackend for Moody {
+        fn len(&self) -> io::Result<u64> {
+            self.memory.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.memory.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            self.memory.set_len(len)
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            if self.fails.load(Ordering::Relaxed) { Err(io::Error::other("the disk is gone")) } else { self.memory.sync_data() }
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            self.memory.write(offset, data)
+        }
+    }
+
+    fn write(writer: &Writer) -> io::Result<()> {
+        let (tell, told) = channel();
+        let done = Box::new(move |result| tell.send(result).expect("awaited"));
+        let change = Change::Meta(key::VOTE, Some(vec![1]));
+        writer.queue.send(Job { change, done: Some(done) }).expect("the thread runs");
+        told.recv().expect("told")
+    }
+
+    #[test]
+    fn after_a_failed_flush_nothing_is_acknowledged_any_more() {
+        let fails = Arc::new(AtomicBool::new(false));
+        let disk = Moody { memory: InMemoryBackend::new(), fails: fails.clone() };
+        let db = Arc::new(Database::builder().create_with_backend(disk).expect("made"));
+        let counters = Arc::new(Counters::default());
+        let writer = start(db, 0, counters.clone()).expect("started");
+        write(&writer).expect("written");
+        fails.store(true, Ordering::Relaxed);
+        let error = write(&writer).expect_err("not flushed").to_string();
+        assert!(error.contains("the disk is gone"), "{error}");
+        fails.store(false, Ordering::Relaxed);
+        write(&writer).expect_err("the disk's recovery changes nothing");
+        assert_eq!(counters.commits.load(Ordering::Relaxed), 1);
+        assert!(writer.failure.borrow().as_ref().is_some_and(|why| why.contains("the disk is gone")));
+        drop(writer.queue);
+        writer.thread.join().expect("ends");
+    }
+}

@@ -2,6 +2,8 @@
 
 use quorate_coordinator::raft::{RaftNode, RaftSettings};
 use quorate_ledger::{Author, Command, Outcome};
+use quorate_shared::names::SubjectKey;
+use quorate_shared::time::Drift;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -143,6 +145,11 @@ pub fn members(size: u64) -> BTreeMap<u64, String> {
     (1..).zip(&held).map(|(id, listener)| (id, listener.local_addr().expect("bound").to_string())).collect()
 }
 
+/// The first entry of a cluster.
+pub fn found() -> Command {
+    Command::Found { subject_key: SubjectKey::new([7; 32]), lease: Duration::from_secs(5), drift: Drift::DEFAULT }
+}
+
 /// An entry that changes nothing and carries `why`.
 pub fn entry(why: &str) -> Command {
     Command::Fence { region: "nowhere".parse().expect("a name"), by: author(why) }
@@ -153,7 +160,6 @@ pub fn author(why: &str) -> Author {
 }
 
 /// The settings of a cluster of one.
-#[allow(dead_code)]
 pub fn alone(dir: &Path) -> RaftSettings {
     let members = members(1);
     RaftSettings::new(1, members[&1].clone(), members, dir)

@@ -4,3 +4,7 @@
 mod cluster;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod kill;
+#[cfg(test)]
+mod refusals;
