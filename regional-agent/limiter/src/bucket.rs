@@ -96,6 +96,8 @@ pub struct Terms {
     pub rate: MicroTokens,
     /// The own part's rate, likewise.
     pub own_rate: MicroTokens,
+    /// What the entitlement is while every leased part stands; its rate shortened.
+    pub utmost: Capacity,
     /// ρ.
     pub drift: Drift,
     /// See [`Period`].
@@ -113,6 +115,7 @@ impl Terms {
     pub fn new(holding: &Holding, floor: Capacity, period: Period, view: &LeaseView, drift: Drift) -> Self {
         let promised = |lender: &_| !view.lapsed_lenders.contains(lender);
         let part = |whole, leased| exact(holding.entitlement(exact(floor), whole, leased, promised));
+        let utmost = exact(holding.entitlement(exact(floor), view.whole_floor, true, |_| true));
         let entitlement = part(view.whole_floor, view.leased);
         let own = part(false, false);
         Self {
@@ -120,6 +123,7 @@ impl Terms {
             own,
             rate: shortened(entitlement.rate, drift),
             own_rate: shortened(own.rate, drift),
+            utmost: Capacity { rate: shortened(utmost.rate, drift), ..utmost },
             drift,
             period,
             lent: exact(holding.lent),
@@ -128,22 +132,20 @@ impl Terms {
         }
     }
 
-    /// How long a bucket under these terms must be kept after a write.
-    ///
-    /// Long enough to be full whichever leased parts end meanwhile: each mixture of parts has at
-    /// least the own rate and at most the whole burst.
+    /// How long a bucket under these terms must be kept after a write: until it is full for
+    /// certain, whichever leased parts end or come back meanwhile. Each mixture of parts has at
+    /// least the own rate and at most the utmost burst.
     pub fn life(&self) -> Duration {
-        let now = fill_time(self.entitlement.burst, self.rate, self.period);
-        let own = match self.own_rate {
-            MicroTokens::ZERO => LIFE_WITHOUT_REFILL,
-            rate => fill_time(self.entitlement.burst, rate, self.period),
+        let fill = match self.own_rate {
+            MicroTokens::ZERO => fill_time(self.utmost.burst, self.utmost.rate, self.period).max(LIFE_WITHOUT_REFILL),
+            rate => fill_time(self.utmost.burst, rate, self.period),
         };
-        now.max(own).saturating_add(GRACE)
+        fill.saturating_add(GRACE)
     }
 }
 
 /// `capacity`, each part at most what a script can hold.
-pub(crate) fn exact(capacity: Capacity) -> Capacity {
+pub fn exact(capacity: Capacity) -> Capacity {
     capacity.min(Capacity::new(MicroTokens(MAX_EXACT), MicroTokens(MAX_EXACT)))
 }
 

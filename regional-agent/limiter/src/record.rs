@@ -1,6 +1,6 @@
 //! The lease record of one region, as its store keeps it, and what may be written to it (R3).
 
-use crate::bucket::{Change, History};
+use crate::bucket::{Change, History, exact};
 use crate::decision::LeaseView;
 use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, PolicyName};
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub const RECORD_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long a change of limits bears on the next one of the same policy.
-const CHANGE_MEMORY: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const CHANGE_MEMORY: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a region's store knows of its lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub enum Refusal {
 /// A new session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Greater than any before it.
+    /// Greater than any before it, and below 2^53.
     pub session: u64,
     /// True to count all state as lost, whatever the store holds.
     pub burn: bool,
@@ -262,7 +262,8 @@ impl Record {
     fn note_change(&mut self, now: StoreTime, changed: &ChangedPolicy) {
         let key = (changed.policy.clone(), changed.generation);
         let before = self.changes.get(&key).filter(|change| now.since(change.at) <= CHANGE_MEMORY);
-        let change = before.map_or(Change::first(now, changed.former), |change| change.followed(now, changed.former));
+        let former = exact(changed.former);
+        let change = before.map_or(Change::first(now, former), |change| change.followed(now, former));
         self.changes.insert(key, change);
     }
 

@@ -125,6 +125,13 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// Drops what has expired. Done by itself whenever the buckets have doubled.
+    pub fn sweep(&mut self, now: StoreTime) {
+        self.record = self.record.take().filter(|record| record.is_there(now));
+        self.buckets.retain(|_, bucket| bucket.is_there(now));
+        self.sweep_at = self.buckets.len().saturating_mul(2);
+    }
+
     fn record_mut(&mut self, now: StoreTime) -> Result<&mut Record, Refusal> {
         let record = self.record.as_mut().filter(|record| record.is_there(now));
         record.map(|record| &mut record.value).ok_or(Refusal::NoRecord)
@@ -157,8 +164,7 @@ impl MemoryStore {
     fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
         self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(terms.life()) });
         if self.buckets.len() >= self.sweep_at.max(FEW_BUCKETS) {
-            self.buckets.retain(|_, bucket| bucket.is_there(now));
-            self.sweep_at = self.buckets.len().saturating_mul(2);
+            self.sweep(now);
         }
     }
 }
@@ -184,7 +190,8 @@ impl Account<'_> {
     }
 }
 
+/// As a script would keep it: amounts that are exact, and no loans of nothing.
 fn exact_holding(holding: &Holding) -> Holding {
-    let borrowed = holding.borrowed.iter().map(|(lender, part)| (lender.clone(), exact(*part))).collect();
-    Holding { pool: exact(holding.pool), lent: exact(holding.lent), borrowed }
+    let loans = holding.borrowed.iter().map(|(lender, loan)| (lender.clone(), exact(*loan)));
+    Holding { pool: exact(holding.pool), lent: exact(holding.lent), borrowed: loans.filter(|(_, loan)| !loan.is_zero()).collect() }
 }

@@ -4,8 +4,10 @@
 //! have been done nevertheless and is never repeated here.
 
 mod embedded;
+mod redis;
 
 pub use embedded::Embedded;
+pub use redis::{RedisSettings, RedisStore};
 
 use quorate_limiter::decision::{Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
@@ -16,6 +18,8 @@ use quorate_shared::heartbeat::Number;
 pub enum Store {
     /// In this process: lost with it, and so of one agent alone.
     Embedded(Embedded),
+    /// In a Redis: shared by the region's agents.
+    Redis(RedisStore),
 }
 
 /// Why a store did not answer.
@@ -49,10 +53,19 @@ impl Store {
         Self::Embedded(Embedded::default())
     }
 
+    /// A store in a Redis; connects when it is first asked.
+    ///
+    /// # Errors
+    /// If the address is none.
+    pub fn redis(settings: &RedisSettings) -> Result<Self, StoreError> {
+        Ok(Self::Redis(RedisStore::new(settings)?))
+    }
+
     /// `embedded` or `redis`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Embedded(_) => "embedded",
+            Self::Redis(_) => "redis",
         }
     }
 
@@ -60,6 +73,7 @@ impl Store {
     pub fn is_healthy(&self) -> bool {
         match self {
             Self::Embedded(_) => true,
+            Self::Redis(store) => store.is_healthy(),
         }
     }
 
@@ -67,6 +81,7 @@ impl Store {
     pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
         match self {
             Self::Embedded(store) => Ok(store.decide(question)),
+            Self::Redis(store) => store.decide(question).await,
         }
     }
 
@@ -74,6 +89,7 @@ impl Store {
     pub async fn load(&self) -> Result<Loaded, StoreError> {
         match self {
             Self::Embedded(store) => Ok(store.load()),
+            Self::Redis(store) => store.load().await,
         }
     }
 
@@ -82,6 +98,7 @@ impl Store {
     pub async fn open_session(&self, opening: &Opening) -> Result<(), LeaseError> {
         match self {
             Self::Embedded(store) => Ok(store.open_session(opening)?),
+            Self::Redis(store) => store.open_session(opening).await,
         }
     }
 
@@ -89,6 +106,7 @@ impl Store {
     pub async fn draw_seq(&self, session: u64) -> Result<u64, LeaseError> {
         match self {
             Self::Embedded(store) => Ok(store.draw_seq(session)?),
+            Self::Redis(store) => store.draw_seq(session).await,
         }
     }
 
@@ -96,6 +114,7 @@ impl Store {
     pub async fn take(&self, number: Number) -> Result<(), LeaseError> {
         match self {
             Self::Embedded(store) => Ok(store.take(number)?),
+            Self::Redis(store) => store.take(number).await,
         }
     }
 
@@ -104,6 +123,7 @@ impl Store {
     pub async fn write(&self, change: &HoldingsChange) -> Result<(), LeaseError> {
         match self {
             Self::Embedded(store) => Ok(store.write(change)?),
+            Self::Redis(store) => store.write(change).await,
         }
     }
 
@@ -111,6 +131,7 @@ impl Store {
     pub async fn finish(&self, finish: &Finish) -> Result<(), LeaseError> {
         match self {
             Self::Embedded(store) => Ok(store.finish(finish)?),
+            Self::Redis(store) => store.finish(finish).await,
         }
     }
 }

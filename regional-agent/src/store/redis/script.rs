@@ -1,0 +1,97 @@
+//! The scripts: each is a clock, the constants that Rust and Lua share, and what it needs of the
+//! common parts, in one text.
+
+use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
+use quorate_limiter::record::{CHANGE_MEMORY, RECORD_LIFE};
+use quorate_shared::units::MAX_EXACT;
+
+/// Sets `now`, in microseconds, from the clock of the Redis host.
+const CLOCK: &str = include_str!("../scripts/clock.lua");
+const LEASE: &str = include_str!("../scripts/lease.lua");
+const BUCKET: &str = include_str!("../scripts/bucket.lua");
+
+/// A script and its hash.
+#[derive(Debug)]
+pub struct Script {
+    text: String,
+    sha: String,
+}
+
+impl Script {
+    fn new(parts: &[&str]) -> Self {
+        let text = parts.concat();
+        let sha = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, sha }
+    }
+
+    /// Its source.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What `EVALSHA` calls it.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+/// All scripts of a store.
+#[derive(Debug)]
+pub struct Scripts {
+    /// A question.
+    pub decide: Script,
+    /// A new session.
+    pub open: Script,
+    /// The number of a heartbeat.
+    pub draw: Script,
+    /// The beginning of a response's application.
+    pub take: Script,
+    /// What is held.
+    pub write: Script,
+    /// The end of a response's application.
+    pub finish: Script,
+}
+
+impl Scripts {
+    /// The scripts on the clock of the Redis host.
+    pub fn new() -> Self {
+        Self::on_clock(CLOCK)
+    }
+
+    /// The scripts on another clock, for tests: Lua that sets `now`.
+    pub fn on_clock(clock: &str) -> Self {
+        let constants = constants();
+        let script = |parts: &[&str]| {
+            let all: Vec<&str> = [clock, &constants].into_iter().chain(parts.iter().copied()).collect();
+            Script::new(&all)
+        };
+        Self {
+            decide: script(&[LEASE, BUCKET, include_str!("../scripts/decide.lua")]),
+            open: script(&[include_str!("../scripts/open.lua")]),
+            draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
+            take: script(&[LEASE, include_str!("../scripts/take.lua")]),
+            write: script(&[LEASE, BUCKET, include_str!("../scripts/write.lua")]),
+            finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
+        }
+    }
+
+    /// Each of them.
+    pub fn all(&self) -> [&Script; 6] {
+        [&self.decide, &self.open, &self.draw, &self.take, &self.write, &self.finish]
+    }
+}
+
+/// What both languages must agree on, said once, in Rust.
+fn constants() -> String {
+    let micros = |name: &str, span: std::time::Duration| format!("local {name} = {}\n", span.as_micros());
+    let seconds = |name: &str, span: std::time::Duration| format!("local {name} = {}\n", span.as_secs());
+    [
+        format!("local MAX_EXACT = {MAX_EXACT}\n"),
+        micros("GRACE", GRACE),
+        micros("CHANGE_MEMORY", CHANGE_MEMORY),
+        seconds("LIFE_WITHOUT_REFILL", LIFE_WITHOUT_REFILL),
+        seconds("LONGEST_LIFE", LONGEST_LIFE),
+        format!("local RECORD_LIFE_MS = '{}'\n", RECORD_LIFE.as_millis()),
+    ]
+    .concat()
+}

@@ -1,0 +1,385 @@
+//! One sequence of operations, played against the scripts and against the store in memory: the
+//! same answers, and after each operation the same record and the same buckets, to the last digit.
+
+use super::*;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestCaseResult};
+use quorate_limiter::bucket::Bucket;
+use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
+use quorate_limiter::store::MemoryStore;
+use quorate_shared::heartbeat::Holding;
+use quorate_shared::names::RegionName;
+use quorate_shared::time::StoreTime;
+use quorate_shared::units::{Capacity, MAX_EXACT};
+use std::collections::BTreeMap;
+
+const SUBJECTS: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Wait(u64),
+    StepBack(u64),
+    Decide { charges: Vec<Option<(Parts, u64, bool)>>, view: View },
+    Open { newer: u64, burn: bool, policies: PoliciesInForce },
+    Draw { newer: u64 },
+    Take { response: Response },
+    Write { response: Response, view: View, settlements: Vec<Option<(Holding, Option<Parts>)>> },
+    Finish { response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity> },
+    LoseState,
+}
+
+/// Floor and lendable part.
+type Parts = (Capacity, Capacity);
+
+/// A response relative to what the record has taken: mostly the next or the present one.
+#[derive(Clone, Copy, Debug)]
+struct Response {
+    sessions: i64,
+    seqs: i64,
+}
+
+#[derive(Clone, Debug)]
+struct View {
+    leased: bool,
+    whole_floor: bool,
+    lapsed: Vec<RegionName>,
+    age: i64,
+    policies: Option<PoliciesInForce>,
+}
+
+fn amount() -> impl Strategy<Value = MicroTokens> {
+    prop_oneof![
+        Just(0),
+        0..5u64,
+        (0..50u64).prop_map(|n| n * 1_000_000),
+        0..10_000_000_000u64,
+        0..=MAX_EXACT,
+        Just(MAX_EXACT),
+        Just(u64::MAX),
+    ]
+    .prop_map(MicroTokens)
+}
+
+fn part() -> impl Strategy<Value = Capacity> {
+    (amount(), amount()).prop_map(|(rate, burst)| Capacity::new(rate, burst))
+}
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let floor = prop_oneof![3 => Just(Capacity::new(tokens(10), tokens(20))), 2 => part()];
+    (floor, part()).prop_map(|(floor, lendable)| (floor, lendable.min(floor)))
+}
+
+fn lenders() -> impl Strategy<Value = Vec<RegionName>> {
+    proptest::sample::subsequence(vec!["ap", "us"], 0..=2).prop_map(|names| names.into_iter().map(|n| n.parse().expect("a name")).collect())
+}
+
+fn holding() -> impl Strategy<Value = Holding> {
+    let part = prop_oneof![Just(Capacity::ZERO), part()].boxed();
+    let full = (part.clone(), part.clone(), lenders(), part.clone(), part).prop_map(|(pool, lent, lenders, a, b)| Holding {
+        pool,
+        lent,
+        borrowed: lenders.into_iter().zip([a, b]).collect(),
+    });
+    prop_oneof![1 => Just(Holding::default()), 3 => full]
+}
+
+fn policies() -> impl Strategy<Value = PoliciesInForce> {
+    prop_oneof![3 => Just((0, None)), 1 => Just((1, Some(2))), 1 => Just((2, None))]
+        .prop_map(|(active, next)| PoliciesInForce { active, next })
+}
+
+fn response() -> impl Strategy<Value = Response> {
+    (prop_oneof![8 => Just(0i64), 1 => -1..=1i64], prop_oneof![6 => Just(0i64), 4 => Just(1i64), 1 => -2..=3i64])
+        .prop_map(|(sessions, seqs)| Response { sessions, seqs })
+}
+
+fn view() -> impl Strategy<Value = View> {
+    let age = prop_oneof![8 => Just(0i64), 1 => -1..=1i64];
+    (any::<bool>(), proptest::bool::weighted(0.3), lenders(), age, proptest::option::weighted(0.05, policies()))
+        .prop_map(|(leased, whole_floor, lapsed, age, policies)| View { leased, whole_floor, lapsed, age, policies })
+}
+
+fn cost() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0u64),
+        4 => Just(1_000_000u64),
+        2 => 0..30_000_000u64,
+        1 => 0..=MAX_EXACT,
+        1 => Just(MAX_EXACT),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0u64), 0..100u64, 0..3_000_000u64, 0..120_000_000u64, 0..200_000_000_000u64, Just(10 * 365 * 86_400_000_000u64),]
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let each = |n| proptest::collection::vec(n, SUBJECTS);
+    prop_oneof![
+        6 => span().prop_map(Operation::Wait),
+        1 => span().prop_map(Operation::StepBack),
+        10 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view())
+            .prop_map(|(charges, view)| Operation::Decide { charges, view }),
+        1 => (0..3u64, any::<bool>(), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
+        1 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),
+        3 => response().prop_map(|response| Operation::Take { response }),
+        4 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS))
+            .prop_map(|(response, view, settlements)| Operation::Write { response, view, settlements }),
+        3 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, part()))
+            .prop_map(|(response, policies, flags, changed)| Operation::Finish { response, policies, flags, changed }),
+        1 => Just(Operation::LoseState),
+    ]
+}
+
+/// Both stores, the time they share, and what is the same for the whole sequence.
+struct Both<'a> {
+    redis: &'a RedisStore,
+    connection: &'a mut redis::Connection,
+    runtime: &'a tokio::runtime::Runtime,
+    memory: MemoryStore,
+    identity: String,
+    now: StoreTime,
+    drift: Drift,
+    periods: [Duration; SUBJECTS],
+}
+
+impl Both<'_> {
+    fn record(&self) -> Record {
+        self.memory.record(self.now).cloned().unwrap_or_default()
+    }
+
+    fn number(&self, response: Response) -> Number {
+        let taken = self.record().taken;
+        Number { session: taken.session.saturating_add_signed(response.sessions), seq: taken.seq.saturating_add_signed(response.seqs) }
+    }
+
+    fn view(&self, view: &View) -> LeaseView {
+        let record = self.record();
+        let number = record.number();
+        LeaseView {
+            leased: view.leased,
+            whole_floor: view.whole_floor,
+            lapsed_lenders: view.lapsed.iter().cloned().collect(),
+            number: Number { seq: number.seq.saturating_add_signed(view.age), ..number },
+            policies: view.policies.unwrap_or(record.policies),
+        }
+    }
+
+    fn budget(index: usize) -> BudgetId {
+        subject(["a", "b", "c"][index])
+    }
+
+    fn limit(&self, index: usize, floor: Capacity) -> Limit {
+        Limit::TokenBucket { rate: floor.rate, period: self.periods[index], burst: floor.burst }
+    }
+
+    fn charge(&self, index: usize, (floor, lendable): Parts, cost: u64, enforced: bool) -> Charge {
+        Charge { budget: Self::budget(index), limit: self.limit(index, floor), floor, lendable, cost: MicroTokens(cost), enforced }
+    }
+
+    /// Does one operation on both sides and compares the answers.
+    fn play(&mut self, operation: &Operation) -> TestCaseResult {
+        match operation {
+            Operation::Wait(micros) => self.now = self.now.after(Duration::from_micros(*micros)).min(StoreTime::from_micros(MAX_EXACT)),
+            Operation::StepBack(micros) => self.now = StoreTime::from_micros(self.now.as_micros().saturating_sub(*micros).max(1)),
+            Operation::LoseState => {
+                self.memory = MemoryStore::default();
+                redis::cmd("FLUSHALL").exec(self.connection).expect("flushed");
+            }
+            _ => {}
+        }
+        self.expire();
+        set_now(self.connection, self.now.as_micros());
+        match operation {
+            Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
+            Operation::Decide { charges, view } => self.decide(charges, view),
+            Operation::Open { newer, burn, policies } => {
+                let opening = Opening { session: self.record().session + newer, burn: *burn, policies: *policies };
+                let expected = self.memory.open_session(self.now, &opening, &self.identity);
+                let got = self.runtime.block_on(self.redis.open_session(&opening));
+                same(expected, got)
+            }
+            Operation::Draw { newer } => {
+                let session = self.record().session + newer;
+                let expected = self.memory.draw_seq(self.now, session);
+                let got = self.runtime.block_on(self.redis.draw_seq(session));
+                same(expected, got)
+            }
+            Operation::Take { response } => {
+                let number = self.number(*response);
+                let expected = self.memory.take(self.now, number);
+                let got = self.runtime.block_on(self.redis.take(number));
+                same(expected, got)
+            }
+            Operation::Write { response, view, settlements } => self.write(*response, view, settlements),
+            Operation::Finish { response, policies, flags, changed } => self.finish(*response, *policies, *flags, *changed),
+        }
+    }
+
+    fn decide(&mut self, charges: &[Option<(Parts, u64, bool)>], view: &View) -> TestCaseResult {
+        let charge = |(i, charge): (usize, &Option<(Parts, u64, bool)>)| {
+            let (parts, cost, enforced) = (*charge)?;
+            Some(self.charge(i, parts, cost, enforced))
+        };
+        let charges: Vec<Charge> = charges.iter().enumerate().filter_map(charge).collect();
+        if charges.is_empty() {
+            return Ok(());
+        }
+        let question = Question { view: self.view(view), drift: self.drift, charges };
+        let expected = self.memory.decide(self.now, &question);
+        let got = self.runtime.block_on(self.redis.decide(&question));
+        prop_assert_eq!(got, Ok(expected), "{:?}", question);
+        Ok(())
+    }
+
+    fn write(&mut self, response: Response, view: &View, settlements: &[Option<(Holding, Option<Parts>)>]) -> TestCaseResult {
+        let settlement = |(i, settlement): (usize, &Option<(Holding, Option<Parts>)>)| {
+            let (holding, parts) = settlement.clone()?;
+            let standing = parts.map(|(floor, lendable)| FloorTerms { limit: self.limit(i, floor), floor, lendable });
+            Some(Settlement { budget: Self::budget(i), holding, standing })
+        };
+        let settlements = settlements.iter().enumerate().filter_map(settlement).collect();
+        let change = HoldingsChange { number: self.number(response), view: self.view(view), drift: self.drift, settlements };
+        let expected = self.memory.write(self.now, &change);
+        same(expected, self.runtime.block_on(self.redis.write(&change)))
+    }
+
+    fn finish(&mut self, response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity>) -> TestCaseResult {
+        let [full, genesis, lapsed] = flags;
+        let budget = Self::budget(0);
+        let changed = changed.map(|former| ChangedPolicy { policy: budget.policy, generation: budget.generation, former });
+        let stamp = super::genesis(self.number(response)).stamp;
+        let finish = Finish { stamp, policies, full, genesis: genesis && full, lapsed, changed: changed.into_iter().collect() };
+        let expected = self.memory.finish(self.now, &finish);
+        same(expected, self.runtime.block_on(self.redis.finish(&finish)))
+    }
+
+    /// What the shared time says has expired, which Redis judges by its own clock.
+    fn expire(&mut self) {
+        let mut gone: Vec<String> = Vec::new();
+        if self.memory.record(self.now).is_none() {
+            gone.push(self.redis.keys.lease.clone());
+        }
+        for budget in (0..SUBJECTS).map(Self::budget) {
+            if self.memory.bucket(&budget).is_some_and(|(_, until)| self.now > until) {
+                gone.push(self.redis.keys.bucket(&budget));
+            }
+        }
+        self.memory.sweep(self.now);
+        if !gone.is_empty() {
+            redis::cmd("DEL").arg(gone).exec(self.connection).expect("deleted");
+        }
+    }
+
+    /// Record and buckets are the same on both sides, and every key has an end.
+    fn compare(&mut self) -> TestCaseResult {
+        let loaded = self.runtime.block_on(self.redis.load()).expect("it answers");
+        prop_assert_eq!(loaded.record.as_ref(), self.memory.record(self.now));
+        for budget in (0..SUBJECTS).map(Self::budget) {
+            let key = self.redis.keys.bucket(&budget);
+            let text: Option<String> = redis::cmd("GET").arg(&key).query(self.connection).expect("it answers");
+            let kept = self.memory.bucket(&budget);
+            prop_assert_eq!(text, kept.map(|(bucket, _)| bucket_text(bucket)));
+            let Some((bucket, until)) = kept else { continue };
+            let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
+            let expected = until.since(bucket.last).as_millis() as i64;
+            // Redis counts down in real time, of which the sequence takes little
+            prop_assert!((expected - 50_000..=expected).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
+        }
+        let life: i64 = redis::cmd("PTTL").arg(&self.redis.keys.lease).query(self.connection).expect("it answers");
+        prop_assert_eq!(life > 0, loaded.record.is_some(), "the record expires in {} ms", life);
+        Ok(())
+    }
+}
+
+fn bucket_text(bucket: &Bucket) -> String {
+    let Bucket { fill, last, rate, whole, epoch } = bucket;
+    format!("{} {} {} {} {} {epoch}", fill.level.0, fill.fraction, last.as_micros(), rate.0, u8::from(*whole))
+}
+
+fn same<T: std::fmt::Debug + PartialEq>(expected: Result<T, Refusal>, got: Result<T, LeaseError>) -> TestCaseResult {
+    prop_assert_eq!(got, expected.map_err(LeaseError::Refused));
+    Ok(())
+}
+
+/// The same cases in each run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more and for others.
+fn seeded(cases: u32) -> Config {
+    let asked = Config::default();
+    let rng_seed = match asked.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(2_026),
+        fixed => fixed,
+    };
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
+    Config { cases, rng_seed, failure_persistence: None, max_shrink_iters: 2_000, ..asked }
+}
+
+#[test]
+fn the_scripts_answer_as_the_store_in_memory_does() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let redis = store_on_test_clock(&server);
+    let mut connection = server.connect();
+    let identity = runtime.block_on(redis.load()).expect("it answers").store;
+
+    let period = prop_oneof![Just(1u64), 1..1_000u64, Just(1_000_000), Just(60_000_000), 1..=129_600_000_000u64, Just(129_600_000_000u64)];
+    let start = prop_oneof![1..10_000_000u64, Just(1_790_000_000_000_000u64)];
+    let sequence = (
+        start,
+        prop_oneof![Just(0u32), Just(1_000), 0..=100_000u32],
+        proptest::array::uniform3(period),
+        proptest::collection::vec(operation(), 1..50),
+    );
+    let mut runner = proptest::test_runner::TestRunner::new(seeded(200));
+    let connection = std::cell::RefCell::new(&mut connection);
+    let result = runner.run(&sequence, |(start, ppm, periods, operations)| {
+        let mut connection = connection.borrow_mut();
+        redis::cmd("FLUSHALL").exec(*connection).expect("flushed");
+        let mut both = Both {
+            redis: &redis,
+            connection: &mut connection,
+            runtime: &runtime,
+            memory: MemoryStore::default(),
+            identity: identity.clone(),
+            now: StoreTime::from_micros(start),
+            drift: Drift::from_ppm(ppm).expect("in range"),
+            periods: periods.map(Duration::from_micros),
+        };
+        both.play(&Operation::Open { newer: 1, burn: false, policies: PoliciesInForce::default() })?;
+        for operation in &operations {
+            both.play(operation)?;
+            both.compare()?;
+        }
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn a_question_that_was_not_understood_is_not_taken_for_an_answer() {
+    let question = question(&[charge("a", tokens(1), Duration::from_secs(1), tokens(1))]);
+    for answer in [vec![], vec!["?"], vec!["decided", "1"], vec!["decided", "1", "1", "x"], vec!["other-policies", ""]] {
+        let answer = answer.into_iter().map(str::to_owned).collect();
+        assert!(matches!(super::super::wire::reply(&question, answer), Err(StoreError::Refused(_))));
+    }
+}
+
+#[test]
+fn sessions_and_numbers_are_compared_as_numbers() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let store = store(&server);
+    runtime.block_on(async {
+        store.open_session(&opening(9)).await.expect("the first");
+        let superseded = |seq| Err(LeaseError::Refused(Refusal::Superseded { taken: Number { session: 10, seq } }));
+        store.open_session(&opening(10)).await.expect("greater, though not as text");
+        assert_eq!(store.open_session(&opening(9)).await, superseded(0));
+        store.take(Number { session: 10, seq: 9 }).await.expect("newer");
+        store.take(Number { session: 10, seq: 10 }).await.expect("newer, though not as text");
+        assert_eq!(store.take(Number { session: 10, seq: 9 }).await, superseded(10));
+        let record = store.load().await.expect("it answers").record.expect("open");
+        assert_eq!(record.holdings, BTreeMap::new());
+    });
+}

@@ -1,0 +1,93 @@
+//! The store in Redis, against real servers.
+
+mod equivalence;
+mod faults;
+mod server;
+mod values;
+
+use super::script::Scripts;
+use super::{RedisSettings, RedisStore};
+use crate::store::{LeaseError, StoreError};
+use quorate_limiter::decision::{Charge, Decision, LeaseView, Question, Reply};
+use quorate_limiter::record::{Finish, Opening};
+use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};
+use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
+use quorate_shared::policy::Limit;
+use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::units::MicroTokens;
+use server::Server;
+use std::time::Duration;
+
+const NO_DRIFT: Drift = Drift::from_ppm(0).expect("in range");
+
+/// Lua that reads the time that the test has set.
+const TEST_CLOCK: &str = "local now = tonumber(redis.call('GET', 'now'))\n";
+
+fn settings(url: &str) -> RedisSettings {
+    // a machine that runs many tests may keep one waiting
+    let (decision_timeout, lease_timeout) = (Duration::from_secs(10), Duration::from_secs(10));
+    RedisSettings { url: url.to_owned(), region: "eu".parse().expect("a name"), decision_timeout, lease_timeout }
+}
+
+fn store(server: &Server) -> RedisStore {
+    RedisStore::new(&settings(&server.url)).expect("an address")
+}
+
+/// A store on a clock that only moves when `now` is set in it.
+fn store_on_test_clock(server: &Server) -> RedisStore {
+    RedisStore::with_scripts(&settings(&server.url), Scripts::on_clock(TEST_CLOCK)).expect("an address")
+}
+
+fn set_now(connection: &mut redis::Connection, micros: u64) {
+    redis::cmd("SET").arg("now").arg(micros).exec(connection).expect("set");
+}
+
+fn subject(name: &str) -> BudgetId {
+    let policy = "write-api".parse().expect("a name");
+    let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy, [name]);
+    BudgetId { policy, generation: 1, subject }
+}
+
+/// A charge of one token; the floor is the whole limit.
+fn charge(name: &str, rate: MicroTokens, period: Duration, burst: MicroTokens) -> Charge {
+    let limit = Limit::TokenBucket { rate, period, burst };
+    let floor = limit.capacity();
+    Charge { budget: subject(name), limit, floor, lendable: floor, cost: MicroTokens::TOKEN, enforced: true }
+}
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("a small amount")
+}
+
+fn question(charges: &[Charge]) -> Question {
+    Question { view: LeaseView::default(), drift: NO_DRIFT, charges: charges.to_vec() }
+}
+
+async fn decide(store: &RedisStore, charges: &[Charge]) -> Decision {
+    match store.decide(&question(charges)).await {
+        Ok(Reply::Decided(decision)) => decision,
+        other => panic!("not decided: {other:?}"),
+    }
+}
+
+fn opening(session: u64) -> Opening {
+    Opening { session, burn: false, policies: PoliciesInForce::default() }
+}
+
+/// The end of response `number` in a region where nothing was admitted before.
+fn genesis(number: Number) -> Finish {
+    let stamp = Stamp { number, office: Office { term: 3, process: u64::MAX }, at: LeaderTime::from_micros(u64::MAX) };
+    Finish { stamp, policies: PoliciesInForce::default(), full: true, genesis: true, lapsed: false, changed: vec![] }
+}
+
+/// Opens session 1 and applies its first response: buckets are full.
+async fn begin(store: &RedisStore) -> Result<(), LeaseError> {
+    store.open_session(&opening(1)).await?;
+    let number = Number { session: 1, seq: store.draw_seq(1).await? };
+    store.take(number).await?;
+    store.finish(&genesis(number)).await
+}
+
+fn is_unreachable<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Unreachable(_)))
+}

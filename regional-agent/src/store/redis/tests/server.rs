@@ -1,0 +1,100 @@
+//! A real Redis for one test.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A `redis-server` of its own, stopped with the test.
+pub struct Server {
+    process: Child,
+    directory: TempDir,
+    options: Vec<String>,
+    pub url: String,
+}
+
+impl Server {
+    /// On a socket file, so no port is taken.
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("redis.sock").display().to_string();
+        let options = ["--port", "0", "--unixsocket", &path].map(str::to_owned).to_vec();
+        Self::run(directory, options, format!("unix://{path}"))
+    }
+
+    /// On a free port of the loopback interface, with `more` options; `login` is part of the address.
+    pub fn on_port(port: u16, login: &str, more: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let port = port.to_string();
+        let options = ["--bind", "127.0.0.1", "--port", &port].into_iter().chain(more.iter().copied()).map(str::to_owned).collect();
+        Self::run(directory, options, format!("redis://{login}127.0.0.1:{port}"))
+    }
+
+    fn run(directory: TempDir, options: Vec<String>, url: String) -> Self {
+        let process = spawn(&directory, &options);
+        Self { process, directory, options, url }
+    }
+
+    /// A connection of the test's own.
+    pub fn connect(&self) -> redis::Connection {
+        let client = redis::Client::open(self.url.as_str()).expect("an address");
+        client.get_connection().expect("a connection")
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
+    /// Starts it anew after [`Self::kill`], with what is in its directory.
+    pub fn restart(&mut self) {
+        self.process = spawn(&self.directory, &self.options);
+    }
+
+    /// Stops it from running, or lets it run on.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, signal).expect("it runs");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A port that was free just now.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Starts `redis-server` and waits until it says that it serves.
+fn spawn(directory: &TempDir, options: &[String]) -> Child {
+    let mut process = Command::new("redis-server")
+        .args(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"])
+        .arg(directory.path())
+        .args(options)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("redis-server is installed");
+    let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let (said, ready) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            if line.to_lowercase().contains("ready to accept connections") {
+                let _ = said.send(());
+            }
+        }
+    });
+    if ready.recv_timeout(Duration::from_secs(20)).is_err() {
+        let _ = process.kill();
+        panic!("redis-server did not start: {:?}", process.wait());
+    }
+    process
+}

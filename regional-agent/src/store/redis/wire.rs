@@ -1,0 +1,226 @@
+//! Keys, arguments and answers of the scripts. Numbers travel as decimal text, both ways.
+
+use crate::store::{LeaseError, StoreError};
+use quorate_limiter::bucket::{Fill, Period, Standing, exact};
+use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
+use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
+use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::policy::Limit;
+use quorate_shared::time::Drift;
+use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
+
+/// The keys of one region. `{REGION}` puts them all in one slot of a cluster.
+#[derive(Debug)]
+pub struct Keys {
+    /// The lease record.
+    pub lease: String,
+    buckets: String,
+}
+
+impl Keys {
+    /// Of `region`.
+    pub fn new(region: &RegionName) -> Self {
+        Self { lease: format!("quorate:{{{region}}}:lease"), buckets: format!("quorate:{{{region}}}:bucket:") }
+    }
+
+    /// Of the bucket of one budget.
+    pub fn bucket(&self, budget: &BudgetId) -> String {
+        format!("{}{}", self.buckets, budget_text(budget))
+    }
+
+    /// The record and these buckets.
+    pub fn lease_and<'a>(&self, budgets: impl Iterator<Item = &'a BudgetId>) -> Vec<String> {
+        std::iter::once(self.lease.clone()).chain(budgets.map(|budget| self.bucket(budget))).collect()
+    }
+}
+
+/// A budget as keys and fields spell it; what the scripts take apart again.
+pub fn budget_text(budget: &BudgetId) -> String {
+    format!("{}:{}:{}", budget.policy, budget.generation, budget.subject)
+}
+
+/// Policy sets in force as the record spells them; only ever compared.
+pub fn policies_text(policies: PoliciesInForce) -> String {
+    match policies.next {
+        None => policies.active.to_string(),
+        Some(next) => format!("{} {next}", policies.active),
+    }
+}
+
+/// A holding as the record spells it: pool, lent, and each loan with its lender.
+pub fn holding_text(holding: &Holding) -> String {
+    let pair = |part: Capacity| format!("{} {}", exact(part).rate.0, exact(part).burst.0);
+    let loans = holding.borrowed.iter().filter(|(_, loan)| !loan.is_zero());
+    let mut words = vec![pair(holding.pool), pair(holding.lent)];
+    words.extend(loans.map(|(lender, loan)| format!("{lender} {}", pair(*loan))));
+    words.join(" ")
+}
+
+fn flag(value: bool) -> String {
+    u8::from(value).to_string()
+}
+
+/// 10^6 less the drift: what is kept of a rate.
+fn keep(drift: Drift) -> String {
+    (1_000_000 - drift.ppm()).to_string()
+}
+
+fn lapsed_lenders(view: &LeaseView) -> String {
+    view.lapsed_lenders.iter().fold(" ".to_owned(), |text, lender| text + lender.as_str() + " ")
+}
+
+fn capacity(part: Capacity) -> [String; 2] {
+    [exact(part).rate.0.to_string(), exact(part).burst.0.to_string()]
+}
+
+fn number(number: Number) -> [String; 2] {
+    [number.session.to_string(), number.seq.to_string()]
+}
+
+fn period(limit: Limit) -> String {
+    Period::of(limit).as_micros().to_string()
+}
+
+/// Arguments of `decide.lua`.
+pub fn question(question: &Question) -> Vec<String> {
+    let view = &question.view;
+    let mut words = vec![flag(view.leased), flag(view.whole_floor)];
+    words.extend(number(view.number));
+    words.extend([policies_text(view.policies), keep(question.drift), lapsed_lenders(view)]);
+    words.extend(question.charges.iter().flat_map(charge));
+    words
+}
+
+fn charge(charge: &Charge) -> impl Iterator<Item = String> {
+    // more than any bucket holds is refused for good, however much more it is
+    let cost = charge.cost.0.min(MAX_EXACT + 1);
+    let rest = [period(charge.limit), cost.to_string(), flag(charge.enforced)];
+    capacity(charge.floor).into_iter().chain(capacity(charge.lendable)).chain(rest)
+}
+
+/// Arguments of `open.lua`.
+pub fn opening(opening: &Opening) -> Vec<String> {
+    vec![opening.session.to_string(), flag(opening.burn), policies_text(opening.policies)]
+}
+
+/// Arguments of `take.lua`.
+pub fn taken(response: Number) -> Vec<String> {
+    number(response).into()
+}
+
+/// Arguments of `write.lua`, for some of the settlements of `change`.
+pub fn holdings(change: &HoldingsChange, settlements: &[Settlement]) -> Vec<String> {
+    let view = &change.view;
+    let mut words: Vec<String> = number(change.number).into();
+    words.extend([flag(view.leased), flag(view.whole_floor), keep(change.drift), lapsed_lenders(view)]);
+    words.extend(settlements.iter().flat_map(settlement));
+    words
+}
+
+fn settlement(settlement: &Settlement) -> impl Iterator<Item = String> {
+    let unknown = || ["0".to_owned(), "0".to_owned()];
+    let (period, floor, lendable) = match settlement.standing {
+        None => ("0".to_owned(), unknown(), unknown()),
+        Some(FloorTerms { limit, floor, lendable }) => (period(limit), capacity(floor), capacity(lendable)),
+    };
+    [holding_text(&settlement.holding), period].into_iter().chain(floor).chain(lendable)
+}
+
+/// Arguments of `finish.lua`.
+pub fn finish(finish: &Finish) -> Vec<String> {
+    let Stamp { number: response, office, at } = finish.stamp;
+    let mut words: Vec<String> = number(response).into();
+    words.push(format!("{} {} {}", office.term, office.process, at.as_micros()));
+    words.push(policies_text(finish.policies));
+    words.extend([finish.full, finish.genesis, finish.lapsed].map(flag));
+    for changed in &finish.changed {
+        words.push(format!("{}:{}", changed.policy, changed.generation));
+        words.extend(capacity(changed.former));
+    }
+    words
+}
+
+/// An answer, word by word.
+pub struct Words {
+    rest: std::vec::IntoIter<String>,
+}
+
+impl Words {
+    /// The first word of an answer, and the others.
+    pub fn of(answer: Vec<String>) -> Result<(String, Self), StoreError> {
+        let mut words = Self { rest: answer.into_iter() };
+        Ok((words.text()?, words))
+    }
+
+    fn text(&mut self) -> Result<String, StoreError> {
+        self.rest.next().ok_or_else(|| unreadable("an answer that is too short"))
+    }
+
+    /// A number.
+    pub fn number(&mut self) -> Result<u64, StoreError> {
+        let text = self.text()?;
+        text.parse().map_err(|_| unreadable(&text))
+    }
+
+    fn flag(&mut self) -> Result<bool, StoreError> {
+        Ok(self.number()? == 1)
+    }
+
+    fn micro_tokens(&mut self) -> Result<MicroTokens, StoreError> {
+        self.number().map(MicroTokens)
+    }
+}
+
+/// What cannot be read.
+pub fn unreadable(what: &str) -> StoreError {
+    StoreError::Refused(format!("unreadable: {what}"))
+}
+
+/// The answer of `decide.lua`.
+pub fn reply(question: &Question, answer: Vec<String>) -> Result<Reply, StoreError> {
+    let (status, mut words) = Words::of(answer)?;
+    match status.as_str() {
+        "decided" => {
+            let allowed = words.flag()?;
+            let limits: Result<_, _> = question.charges.iter().map(|charge| limit_decision(charge, &mut words)).collect();
+            Ok(Reply::Decided(Decision { allowed, limits: limits? }))
+        }
+        "other-policies" => Ok(Reply::OtherPolicies(policies(&words.text()?)?)),
+        "other-lease" => Ok(Reply::OtherLease(Number { session: words.number()?, seq: words.number()? })),
+        "no-record" => Ok(Reply::NoRecord),
+        other => Err(unreadable(other)),
+    }
+}
+
+fn limit_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
+    let standing = Standing {
+        fits: words.flag()?,
+        capacity: Capacity::new(words.micro_tokens()?, words.micro_tokens()?),
+        rate: words.micro_tokens()?,
+        fill: Fill { level: words.micro_tokens()?, fraction: words.number()? },
+        used_lease: words.flag()?,
+    };
+    Ok(standing.decision(charge.cost, Period::of(charge.limit)))
+}
+
+/// The answer of a lease operation that has nothing more to say than that it was done.
+pub fn done(answer: Vec<String>) -> Result<Words, LeaseError> {
+    let (status, mut words) = Words::of(answer)?;
+    match status.as_str() {
+        "done" => Ok(words),
+        "superseded" => {
+            let taken = Number { session: words.number()?, seq: words.number()? };
+            Err(Refusal::Superseded { taken }.into())
+        }
+        "no-record" => Err(Refusal::NoRecord.into()),
+        other => Err(unreadable(other).into()),
+    }
+}
+
+/// Reads what [`policies_text`] wrote.
+pub fn policies(text: &str) -> Result<PoliciesInForce, StoreError> {
+    let mut numbers = text.split(' ').map(|word| word.parse().map_err(|_| unreadable(text)));
+    let active = numbers.next().ok_or_else(|| unreadable(text))??;
+    Ok(PoliciesInForce { active, next: numbers.next().transpose()? })
+}

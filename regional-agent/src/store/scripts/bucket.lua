@@ -1,0 +1,225 @@
+-- The token bucket: the same arithmetic as bucket.rs of the limiter, to the last digit.
+--
+-- Every amount is an integer in [0, 2^53), which a double holds exactly; it comes and goes as
+-- decimal text. For such a and b > 0, math.floor(a / b) is the exact quotient: the nearest
+-- integer above a / b is at least 1/b away, more than the rounding of a quotient below 2^53 / b.
+
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+-- n after a sum of two amounts: a double may have rounded it, but not across 2^53.
+local function exact(n)
+  return math.min(n, MAX_EXACT)
+end
+
+local function capped(level, fraction, cap)
+  if level >= cap then
+    return cap, 0
+  end
+  return level, fraction
+end
+
+-- level and fraction after elapsed at rate in each period (at most 2^37), at most cap.
+--
+-- elapsed is whole periods, which give rate each, and a rest below the period. rest * rate / period
+-- is a long division by the digits of rate to the base 2^15: remainder and rest are below 2^37, so
+-- remainder * 2^15 + rest * digit <= (2^37 - 1) * 2^15 + (2^37 - 1) * (2^15 - 1) < 2^53.
+local function refilled(level, fraction, cap, elapsed, rate, period)
+  if level >= cap then
+    return cap, 0
+  end
+  local periods = math.floor(elapsed / period)
+  local rest = elapsed - periods * period
+  -- inexact only beyond 2^53, where it is beyond any cap too
+  local whole = periods * rate
+  if whole >= cap - level then
+    return cap, 0
+  end
+  local quotient, remainder, scale = 0, 0, 35184372088832
+  for _ = 1, 4 do
+    local digit = math.floor(rate / scale)
+    rate = rate - digit * scale
+    scale = scale / 32768
+    local dividend = remainder * 32768 + rest * digit
+    local part = math.floor(dividend / period)
+    remainder = dividend - part * period
+    quotient = quotient * 32768 + part
+  end
+  remainder = remainder + fraction
+  if remainder >= period then
+    remainder = remainder - period
+    quotient = quotient + 1
+  end
+  if quotient >= cap - level - whole then
+    return cap, 0
+  end
+  return level + whole + quotient, remainder
+end
+
+-- rate * keep / 10^6, rounded down; keep is at most 10^6.
+local function shortened(rate, keep)
+  local whole = math.floor(rate / 1000000)
+  return whole * keep + math.floor((rate - whole * 1000000) * keep / 1000000)
+end
+
+-- Time to fill burst, in whole seconds, rounded up.
+local function fill_time(burst, rate, period)
+  if burst == 0 then
+    return 0
+  end
+  return math.min(math.floor(burst / rate * period / 1000000) + 1, LONGEST_LIFE)
+end
+
+-- What the region may use of one budget: terms.rate, .burst and so on, by what is held of it.
+-- floor: rate, burst, lendable_rate, lendable_burst, period.
+-- view: leased, whole, lapsed (the lenders, as ' eu us '), keep.
+local function terms_of(holding, floor, view)
+  local word = {}
+  for text in string.gmatch(holding, '%S+') do
+    word[#word + 1] = text
+  end
+  local lent_rate, lent_burst = tonumber(word[3]), tonumber(word[4])
+  local own_rate, own_burst = math.max(0, floor.rate - lent_rate), math.max(0, floor.burst - lent_burst)
+  local rate, burst = own_rate, own_burst
+  if view.whole then
+    rate, burst = floor.rate, floor.burst
+  end
+  local floor_rate, floor_burst = rate, burst
+  local utmost_rate, utmost_burst = rate, burst
+  local function add(leased_rate, leased_burst, stands)
+    utmost_rate, utmost_burst = exact(utmost_rate + leased_rate), exact(utmost_burst + leased_burst)
+    if view.leased and stands then
+      rate, burst = exact(rate + leased_rate), exact(burst + leased_burst)
+    end
+  end
+  add(tonumber(word[1]), tonumber(word[2]), true)
+  for i = 5, #word, 3 do
+    local lapsed = string.find(view.lapsed, ' ' .. word[i] .. ' ', 1, true)
+    add(tonumber(word[i + 1]), tonumber(word[i + 2]), not lapsed)
+  end
+  return {
+    full_rate = rate, burst = burst, rate = shortened(rate, view.keep),
+    own_burst = own_burst, own_rate = shortened(own_rate, view.keep),
+    utmost_burst = utmost_burst, utmost_rate = shortened(utmost_rate, view.keep),
+    lent_rate = lent_rate, lent_burst = lent_burst, lent = lent_rate > 0 or lent_burst > 0,
+    period = floor.period, keep = view.keep, whole = view.whole,
+    leased = rate ~= floor_rate or burst ~= floor_burst,
+  }
+end
+
+-- What is held of a budget of which floor.lendable may be lent: as recorded, or by default.
+local function holding_of(recorded, floor)
+  if recorded then
+    return recorded
+  elseif burnt then
+    return '0 0 ' .. int(floor.lendable_rate) .. ' ' .. int(floor.lendable_burst)
+  end
+  return '0 0 0 0'
+end
+
+-- The last change of a policy's limits, or nil.
+local function change_of(recorded)
+  if not recorded then
+    return nil
+  end
+  local at, rate, burst, former_rate, slowed_at = string.match(recorded, '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
+  return {
+    at = tonumber(at), rate = tonumber(rate), burst = tonumber(burst),
+    former_rate = tonumber(former_rate), slowed_at = tonumber(slowed_at),
+  }
+end
+
+local function since(instant)
+  return math.max(0, now - instant)
+end
+
+-- A bucket as it was last written, or nil.
+local function stored_bucket(key)
+  local text = redis.call('GET', key)
+  if not text then
+    return nil
+  end
+  local level, fraction, last, rate, whole, seen = string.match(text, '^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+)$')
+  if not level then
+    error('unreadable bucket ' .. key)
+  end
+  return {
+    level = tonumber(level), fraction = tonumber(fraction), last = tonumber(last),
+    rate = tonumber(rate), whole = whole == '1', epoch = tonumber(seen),
+  }
+end
+
+-- The most that a bucket held for certain when the limits changed.
+local function at_change(change, stored, terms)
+  local emptied = emptied_at and emptied_at <= change.at
+  local forgotten = not stored
+    and (since(change.at) > GRACE or (change.slowed_at and since(change.slowed_at) > GRACE))
+  if emptied or forgotten then
+    return 0
+  end
+  return math.max(0, change.burst - terms.lent_burst)
+end
+
+-- The most that a bucket may hold by what happened to all of them.
+local function ceiling(stored, terms, change)
+  local level, fraction = terms.burst, 0
+  local function limit(start, instant)
+    local l, f = capped(start, 0, terms.burst)
+    l, f = refilled(l, f, terms.burst, since(instant), terms.own_rate, terms.period)
+    if l < level or (l == level and f < fraction) then
+      level, fraction = l, f
+    end
+  end
+  if emptied_at then
+    limit(0, emptied_at)
+  end
+  if renewed_at then
+    limit(terms.own_burst, renewed_at)
+  end
+  if change then
+    limit(at_change(change, stored, terms), change.at)
+  end
+  if (terms.whole and terms.lent) or (stored and stored.whole ~= terms.whole) then
+    limit(terms.own_burst, now)
+  end
+  return level, fraction
+end
+
+-- Level and fraction of a bucket now.
+local function settled(stored, terms, change)
+  if not stored then
+    return ceiling(nil, terms, change)
+  end
+  local elapsed, rate = since(stored.last), math.min(stored.rate, terms.rate)
+  if stored.epoch == epoch and stored.whole == terms.whole then
+    local level, fraction = capped(stored.level, stored.fraction, terms.burst)
+    return refilled(level, fraction, terms.burst, elapsed, rate, terms.period)
+  end
+  rate = math.min(rate, terms.own_rate)
+  if change and change.at >= stored.last then
+    rate = math.min(rate, shortened(math.max(0, change.rate - terms.lent_rate), terms.keep))
+  end
+  local level, fraction = capped(stored.level, stored.fraction, math.min(terms.own_burst, terms.burst))
+  level, fraction = refilled(level, fraction, terms.burst, elapsed, rate, terms.period)
+  local most, most_fraction = ceiling(stored, terms, change)
+  if most < level then
+    return most, most_fraction
+  elseif most == level then
+    return level, math.min(fraction, most_fraction)
+  end
+  return level, fraction
+end
+
+-- Value and expiry in one command: no bucket is ever there without an end.
+local function keep_bucket(key, level, fraction, terms)
+  local life
+  if terms.own_rate > 0 then
+    life = fill_time(terms.utmost_burst, terms.own_rate, terms.period)
+  else
+    life = math.max(fill_time(terms.utmost_burst, terms.utmost_rate, terms.period), LIFE_WITHOUT_REFILL)
+  end
+  local text = string.format('%.0f %.0f %.0f %.0f %d %.0f',
+    level, fraction, now, terms.rate, terms.whole and 1 or 0, epoch)
+  redis.call('SET', key, text, 'PX', int(life * 1000 + GRACE / 1000))
+end

@@ -1,0 +1,59 @@
+-- Ends the application of a response: it is in force, and may be echoed.
+--
+-- ARGV[2..8]  session and seq, the rest of the stamp, policies, whether all offers were named,
+--             whether nothing was ever admitted, whether the lease had lapsed
+-- ARGV[9..]   for each policy whose floors changed: policy and generation, former floor (rate, burst)
+if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
+  return superseded()
+end
+local full, genesis, lapsed = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1'
+
+local function note_change(policy, rate, burst)
+  local field = 'c:' .. policy
+  local before = change_of(redis.call('HGET', lease, field))
+  local least_rate, least_burst, slowed_at = tonumber(rate), tonumber(burst), nil
+  if before and since(before.at) <= CHANGE_MEMORY then
+    slowed_at = before.slowed_at
+    if tonumber(rate) < before.former_rate then
+      slowed_at = before.at
+    end
+    least_rate, least_burst = math.min(before.rate, least_rate), math.min(before.burst, least_burst)
+  end
+  local text = table.concat({
+    int(now), int(least_rate), int(least_burst), rate, slowed_at and int(slowed_at) or '-',
+  }, ' ')
+  redis.call('HSET', lease, field, text)
+end
+
+-- From now on a budget without a holding holds nothing, so that need not be recorded.
+local function unburn()
+  redis.call('HSET', lease, 'burnt', '0')
+  local fields = redis.call('HGETALL', lease)
+  for i = 1, #fields, 2 do
+    if fields[i + 1] == '0 0 0 0' and string.sub(fields[i], 1, 2) == 'b:' then
+      redis.call('HDEL', lease, fields[i])
+    end
+  end
+end
+
+redis.call('HSET', lease, 'applied', ARGV[3] .. ' ' .. ARGV[4], 'policies', ARGV[5])
+if lapsed then
+  redis.call('HSET', lease, 'renewed_at', int(now))
+end
+if lapsed or #ARGV > 8 then
+  redis.call('HINCRBY', lease, 'epoch', 1)
+end
+for i = 9, #ARGV, 3 do
+  note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+end
+if full and burnt then
+  -- what was lent until now nobody knew, so what refilled until now is not counted
+  redis.call('HSET', lease, 'emptied_at', int(now))
+  unburn()
+end
+if genesis then
+  redis.call('HDEL', lease, 'emptied_at')
+  unburn()
+end
+redis.call('PEXPIRE', lease, RECORD_LIFE_MS)
+return {'done'}

@@ -1,0 +1,20 @@
+-- Opens a session. State that this store cannot vouch for counts as lost (R7).
+--
+-- KEYS[1]     the lease record
+-- ARGV[1..4]  the store, the session, whether to count all as lost, the policies then
+local lease = KEYS[1]
+local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store')
+if found[1] and tonumber(found[1]) >= tonumber(ARGV[2]) then
+  return {'superseded', found[1], found[2]}
+end
+if not found[1] or ARGV[3] == '1' or found[4] ~= ARGV[1] then
+  -- a lost record's epoch is unknown: the time is one that it did not reach
+  local epoch = math.max(tonumber(found[3] or '0') + 1, now)
+  redis.call('DEL', lease)
+  redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
+    'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
+end
+redis.call('HDEL', lease, 'applied')
+redis.call('HSET', lease, 'session', ARGV[2], 'seq', '0', 'taken', '0')
+redis.call('PEXPIRE', lease, RECORD_LIFE_MS)
+return {'done'}
