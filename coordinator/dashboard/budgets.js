@@ -11,10 +11,25 @@ const PARTS = /** @type {const} */ (['own', 'borrowed', 'pool', 'lent']);
 
 /** @param {{budgets: any[], total: number}} budgets */
 export function showBudgets({ budgets, total }) {
-  keyed(byId('budgets'), budgets, (budget) => `${budget.policy} ${budget.subject}`, card);
+  // in an order that does not follow the demand, so that nothing moves while it is read
+  const ordered = budgets.toSorted((a, b) => order(nameOf(a), nameOf(b)));
+  keyed(byId('budgets'), ordered, nameOf, card);
   byId('no-budgets').hidden = total > 0;
   const shown = total > budgets.length ? `${budgets.length} of ${total} budgets, those most in demand` : `${total} ${total === 1 ? 'budget' : 'budgets'}`;
   setText(byId('budgets-count'), total > 0 ? shown : '');
+}
+
+/** @param {any} budget */
+function nameOf(budget) {
+  return `${budget.policy} ${budget.subject}`;
+}
+
+/**
+ * @param {string} a
+ * @param {string} b
+ */
+function order(a, b) {
+  return a < b ? -1 : Number(a > b);
 }
 
 /** @param {any} first */

@@ -87,7 +87,7 @@ export async function follow({ onState, onLost, signIn }) {
       onLost('the coordinator ended the connection');
     } catch (error) {
       if (error instanceof NotAllowed) {
-        onLost('a token is needed');
+        onLost(storedToken() ? 'the token was not accepted' : 'a token is needed');
         await signIn();
         continue;
       }

@@ -18,6 +18,11 @@ use std::sync::Arc;
 /// A heartbeat is smaller than this: some 40,000 reports.
 const MAX_BYTES: usize = 8 << 20;
 
+/// Of an agent's name, in bytes. It is replicated, and shown on terminals and pages.
+const MAX_AGENT: usize = 128;
+/// Of a kind of store, in bytes.
+const MAX_KIND: usize = 32;
+
 /// How often a heartbeat is put to the log: once more if this node lost its office in between.
 const ATTEMPTS: usize = 2;
 
@@ -81,7 +86,17 @@ fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
     if heartbeat.region.as_str() != region {
         return Err(Refusal::invalid_request("/region", format!("the path names another region than the body: {}", heartbeat.region)));
     }
+    check_label("/agent", &heartbeat.agent, MAX_AGENT)?;
+    check_label("/store/kind", &heartbeat.store.kind, MAX_KIND)?;
     Ok(heartbeat)
+}
+
+fn check_label(pointer: &str, text: &str, longest: usize) -> Result<(), Refusal> {
+    let printable = (1..=longest).contains(&text.len()) && text.bytes().all(|b| matches!(b, b' '..=b'~'));
+    match printable {
+        true => Ok(()),
+        false => Err(Refusal::invalid_request(pointer, format!("expected 1 to {longest} printable ASCII characters"))),
+    }
 }
 
 /// Puts the heartbeat into the log, a second time with a new date if the first was of a lost office.

@@ -210,6 +210,25 @@ pub fn of_panic(panic: Box<dyn Any + Send + 'static>) -> Response {
 mod tests {
     use super::*;
 
+    impl Refusal {
+        /// The last segment of its type.
+        pub(in crate::http) fn kind(&self) -> &str {
+            self.0.problem.kind.rsplit('/').next().unwrap_or_default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_that_tells_nothing_of_it() {
+        let response = of_panic(Box::new("the secret was 7"));
+        assert_eq!(
+            (response.status(), &response.headers()[CONTENT_TYPE]),
+            (StatusCode::INTERNAL_SERVER_ERROR, &HeaderValue::from_static(PROBLEM_JSON))
+        );
+        let body = axum::body::to_bytes(response.into_body(), 10_000).await.expect("a body");
+        let problem: Problem = serde_json::from_slice(&body).expect("a problem");
+        assert!(problem.kind.ends_with("/internal-error") && !problem.to_string().contains("secret"), "{problem}");
+    }
+
     #[test]
     fn members_of_a_type_stand_beside_the_standard_ones() {
         let Refusal(parts) = Refusal::change_pending(3, vec!["eu".into()]);

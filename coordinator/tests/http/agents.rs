@@ -95,6 +95,9 @@ async fn a_heartbeat_for_nobody_is_refused_in_its_place() {
         ("/region", json!({"region": "us"})),
         ("/reports/0", json!({"reports": [7]})),
         ("/surprise", json!({"surprise": 1})),
+        ("/agent", json!({"agent": "\u{1b}[2J"})),
+        ("/agent", json!({"agent": "x".repeat(129)})),
+        ("/store/kind", json!({"store": {"kind": "", "healthy": true}})),
     ];
     for (pointer, change) in cases {
         let mut body = good.clone();

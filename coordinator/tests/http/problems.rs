@@ -54,6 +54,28 @@ async fn a_forwarded_request_is_not_forwarded_again() {
 }
 
 #[tokio::test]
+async fn a_node_that_stopped_says_so() {
+    let cluster = Cluster::one().await;
+    cluster.node(0).node().shutdown().await;
+    cluster.get(0, "/healthz").await.is_problem(503, "node-stopped");
+    let beat = serde_json::to_string(&Agent::new("eu").beat(vec![])).expect("JSON");
+    assert_eq!(cluster.post_heartbeat(0, "eu", beat).await.status, 503);
+    assert!(!cluster.node(0).failed().await.is_empty());
+}
+
+#[tokio::test]
+async fn two_lists_of_members_make_no_cluster() {
+    let other = |config: &mut CoordinatorConfig| {
+        if config.node == 2 {
+            config.members.insert(3, "127.0.0.1:1".to_owned());
+        }
+    };
+    let cluster = Cluster::start(2, other).await;
+    let told = cluster.node(0).failed().await;
+    assert!(told.contains("node 2") && told.contains("make the lists equal"), "{told}");
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_named() {
     let cluster = Cluster::one().await;
     let taken = cluster.node(0).local_addr();
