@@ -167,6 +167,9 @@ pub struct ApplyArgs {
     /// Replace this version only; by default the one in force when the command begins
     #[arg(long, value_name = "VERSION")]
     pub if_version: Option<u64>,
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
     /// Only show what would change
     #[arg(long)]
     pub dry_run: bool,
@@ -203,8 +206,8 @@ pub struct BudgetsArgs {
     /// Only the one of this subject, by its hash
     #[arg(long, value_name = "HASH")]
     pub subject: Option<String>,
-    /// By what to sort
-    #[arg(long, value_name = "FIELD")]
+    /// By what to sort: name, or the sum over all regions
+    #[arg(long, value_name = "FIELD", value_parser = ["policy", "demand", "admitted", "refused", "lent"])]
     pub sort: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N")]

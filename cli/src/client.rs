@@ -4,7 +4,7 @@ use crate::arguments::{BaseUrl, ReachArgs};
 use anyhow::Context;
 use quorate_shared::problem::Problem;
 use quorate_shared::text;
-use reqwest::header::{AUTHORIZATION, ETAG, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 use std::error::Error;
 use std::fmt::Write;
@@ -39,8 +39,6 @@ pub struct Reply {
     pub from: String,
     /// HTTP status.
     pub status: StatusCode,
-    /// The entity tag, unquoted.
-    pub etag: Option<String>,
     /// The body.
     pub body: String,
 }
@@ -118,18 +116,13 @@ fn unreachable(who: &Server, tried: &[(String, String)]) -> String {
 impl Ask {
     /// `GET` of a path with these query parameters; absent ones are left out.
     pub fn get(path: &str, query: &[(&str, Option<&str>)]) -> Self {
-        let mut url = String::from(path);
-        for (name, value) in query.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-            let separator = if url.contains('?') { '&' } else { '?' };
-            let _ = write!(url, "{separator}{name}={}", percent_encode(value));
-        }
-        Self { method: Method::GET, path: url, headers: HeaderMap::new(), body: String::new() }
+        Self { method: Method::GET, path: with_query(path, query), headers: HeaderMap::new(), body: String::new() }
     }
 
     /// Another method, with a body.
-    pub fn send(method: Method, path: &str, content_type: &'static str, body: String) -> Self {
-        let headers = HeaderMap::from_iter([(reqwest::header::CONTENT_TYPE, HeaderValue::from_static(content_type))]);
-        Self { method, path: path.to_owned(), headers, body }
+    pub fn send(method: Method, path: &str, query: &[(&str, Option<&str>)], content_type: &'static str, body: String) -> Self {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(content_type))]);
+        Self { method, path: with_query(path, query), headers, body }
     }
 
     /// With one more header.
@@ -138,6 +131,16 @@ impl Ask {
         self.headers.insert(name, value);
         self
     }
+}
+
+fn with_query(path: &str, query: &[(&str, Option<&str>)]) -> String {
+    let mut url = String::from(path);
+    for (name, value) in query.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
+        let separator = if url.contains('?') { '&' } else { '?' };
+        // Writing to a string does not fail.
+        let _ = write!(url, "{separator}{name}={}", percent_encode(value));
+    }
+    url
 }
 
 /// RFC 3986: everything but the unreserved characters.
@@ -219,8 +222,7 @@ impl Client {
         let request = self.http.request(ask.method.clone(), url).headers(ask.headers.clone()).body(ask.body.clone());
         let response = request.send().await?;
         let status = response.status();
-        let etag = response.headers().get(ETAG).and_then(|v| v.to_str().ok()).map(|v| v.trim_matches('"').to_owned());
-        Ok(Reply { from: base.to_string(), status, etag, body: response.text().await? })
+        Ok(Reply { from: base.to_string(), status, body: response.text().await? })
     }
 }
 
@@ -261,7 +263,7 @@ mod tests {
     }
 
     fn reply(status: u16, body: &str) -> Reply {
-        Reply { from: "http://a:1".into(), status: StatusCode::from_u16(status).expect("a status"), etag: None, body: body.into() }
+        Reply { from: "http://a:1".into(), status: StatusCode::from_u16(status).expect("a status"), body: body.into() }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Policy sets, from files and from a coordinator.
 
-use crate::client::{Ask, Client, Reply, Server};
+use crate::client::{Ask, Client, Server};
 use anyhow::Context;
 use quorate_coordinator::documents;
 use quorate_shared::policy::PolicySet;
 use reqwest::header::{ACCEPT, HeaderValue};
+use serde::Deserialize;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -54,25 +55,40 @@ pub fn from_file(path: &Path) -> anyhow::Result<PolicySet> {
     Ok(PolicyFile::read(path)?.set)
 }
 
-/// The policy set that a coordinator serves, with its version.
-pub async fn in_force(client: &Client) -> anyhow::Result<PolicySet> {
-    let ask = Ask::get("/v1/policies", &[]).header(ACCEPT, HeaderValue::from_static("application/json"));
-    let reply = client.ask_coordinator(&ask).await?.success(Server::Coordinator)?;
-    served(reply)
+/// The newest policy set of a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The set, with its version.
+    pub set: PolicySet,
+    /// The version that holds until all regions have confirmed the newest; absent once they have.
+    pub holds: Option<u64>,
 }
 
-fn served(reply: Reply) -> anyhow::Result<PolicySet> {
-    let (from, tag) = (reply.from.clone(), reply.etag.as_deref().and_then(|tag| tag.parse().ok()));
-    let body: Value = reply.value(Server::Coordinator)?;
-    let version = body.get("version").and_then(Value::as_u64).or(tag);
-    let version = version.with_context(|| format!("the policy set of {from} has no version"))?;
-    // What else an answer says of the set is not part of it.
+/// What an answer says of a set beside the set itself.
+#[derive(Debug, Deserialize)]
+struct Versions {
+    version: u64,
+    active: Option<u64>,
+}
+
+/// The newest policy set of a coordinator.
+pub async fn newest(client: &Client) -> anyhow::Result<Newest> {
+    let ask = Ask::get("/v1/policies", &[]).header(ACCEPT, HeaderValue::from_static("application/json"));
+    let reply = client.ask_coordinator(&ask).await?.success(Server::Coordinator)?;
+    served(&reply.from.clone(), reply.value(Server::Coordinator)?)
+}
+
+fn served(from: &str, body: Value) -> anyhow::Result<Newest> {
+    let versions = Versions::deserialize(&body).with_context(|| format!("the policy set of {from} has no version"))?;
     let set = ["regions", "policies"].map(|field| (field.to_owned(), body.get(field).cloned().unwrap_or_default()));
     let text = serde_json::to_vec(&Value::Object(set.into_iter().collect()))?;
     match documents::policy_set(&text) {
-        Ok((set, _)) => Ok(PolicySet { version, ..set }),
+        Ok((set, _)) => {
+            let set = PolicySet { version: versions.version, ..set };
+            Ok(Newest { holds: versions.active.filter(|active| *active != set.version), set })
+        }
         Err(mistakes) => {
-            let shown = documents::show(&from, &text, &mistakes);
+            let shown = documents::show(from, &text, &mistakes);
             anyhow::bail!("the policy set of {from} is not understood; is it of another version of quorate?\n{}", shown.trim_end())
         }
     }
@@ -81,31 +97,38 @@ fn served(reply: Reply) -> anyhow::Result<PolicySet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reqwest::StatusCode;
+    use serde_json::json;
 
-    const SET: &str = r#"{"version": 4, "pending": [], "regions": {"us": {"weight": 2}, "eu": {"weight": 1}}, "policies": [
-        {"name": "write", "per": ["tenant"], "limit": {"algorithm": "token-bucket", "rate": "100/s", "burst": 200}, "on_store_failure": "closed"}]}"#;
+    const SET: &str = "regions: {us: {weight: 2}, eu: {}}\npolicies:\n- {name: write, per: [tenant], limit: {algorithm: token-bucket, rate: 100/s, burst: 200}}\n";
 
-    fn reply(body: &str, etag: Option<&str>) -> Reply {
-        Reply { from: "http://a:1".into(), status: StatusCode::OK, etag: etag.map(str::to_owned), body: body.into() }
+    /// As a coordinator writes it.
+    fn body(more: &Value) -> Value {
+        let (set, _) = documents::policy_set(SET.as_bytes()).expect("a set");
+        let mut body = documents::to_json(&set).expect("JSON");
+        for (key, value) in more.as_object().expect("a map") {
+            body[key] = value.clone();
+        }
+        body
     }
 
     #[test]
-    fn an_answer_is_a_set_and_more() {
-        let set = served(reply(SET, None)).expect("a set");
-        assert_eq!((set.version, set.regions.len(), set.policies[0].name.as_str()), (4, 2, "write"));
+    fn what_a_coordinator_writes_is_read() {
+        let newest = served("it", body(&json!({"version": 4, "active": 4, "pending": null}))).expect("a set");
+        let (set, _) = documents::policy_set(SET.as_bytes()).expect("a set");
+        assert_eq!(newest, Newest { set: PolicySet { version: 4, ..set }, holds: None });
     }
 
     #[test]
-    fn the_version_may_be_the_tag() {
-        let body = SET.replace(r#""version": 4, "#, "");
-        assert_eq!(served(reply(&body, Some("9"))).expect("a set").version, 9);
-        assert!(served(reply(&body, None)).is_err());
+    fn a_set_that_is_not_in_force_yet_is_told_from_the_one_that_is() {
+        let pending = json!({"version": 5, "active": 4, "pending": {"version": 5, "waits_for": ["eu"]}});
+        assert_eq!(served("it", body(&pending)).expect("a set").holds, Some(4));
+        assert!(served("it", body(&json!({}))).is_err(), "without a version");
     }
 
     #[test]
     fn a_set_with_mistakes_is_not_measured_by() {
-        let told = served(reply(&SET.replace("100/s", "fast"), None)).expect_err("a mistake").to_string();
-        assert!(told.contains("another version of quorate") && told.contains("rate"), "{told}");
+        let told =
+            served("it", json!({"version": 4, "regions": {"us": {}}, "policies": [{"name": "Write"}]})).expect_err("mistakes").to_string();
+        assert!(told.contains("another version of quorate") && told.contains("Write"), "{told}");
     }
 }

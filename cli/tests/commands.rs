@@ -149,7 +149,7 @@ async fn keeper() -> (String, Arc<Mutex<Vec<(Option<String>, String)>>>) {
     let seen = taken.clone();
     let old = async || {
         let write = json!({"name": "write", "limit": {"algorithm": "token-bucket", "rate": "50/s", "burst": 200}});
-        ([(header::ETAG, "\"4\"")], axum::Json(json!({"version": 4, "regions": {"us": {}, "eu": {}}, "policies": [write]})))
+        axum::Json(json!({"version": 4, "active": 4, "pending": null, "regions": {"us": {}, "eu": {}}, "policies": [write]}))
     };
     let put = async move |headers: HeaderMap, RawQuery(query): RawQuery, body: String| {
         if headers.get(header::IF_MATCH).map(|v| v.as_bytes()) != Some(b"\"4\"".as_slice()) {
@@ -170,11 +170,11 @@ async fn a_policy_set_is_compared_and_put_in_force() {
     assert!(diff.out.contains("write   limit.rate  50/s  100/s") && diff.out.contains("nothing was changed"), "{}", diff.out);
     // One that refuses the connection was surely not told.
     let both = [nowhere().await, coordinator.clone()].join(",");
-    let apply = quorate(&["policy", "apply", &file.text(), "--coordinator", &both]).await;
-    assert!(apply.out.ends_with("version 5 is accepted; it takes effect when confirmed by eu\n"), "{apply:?}");
+    let apply = quorate(&["policy", "apply", &file.text(), "--why", "more room", "--coordinator", &both]).await;
+    assert!(apply.out.ends_with("version 5 is accepted, and in force once confirmed by eu\n"), "{apply:?}");
     let stale = quorate(&["policy", "apply", &file.text(), "--if-version", "3", "--coordinator", &coordinator]).await;
     assert!(stale.status == 1 && stale.err.contains("status 412"), "{stale:?}");
-    let expected = [(Some("dry_run=true".to_owned()), SET.to_owned()), (None, SET.to_owned())];
+    let expected = [(Some("dry_run=true".to_owned()), SET.to_owned()), (Some("why=more%20room".to_owned()), SET.to_owned())];
     assert_eq!(*taken.lock().expect("whole"), expected);
 }
 

@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 /// Asks the agent and prints what it says.
 pub async fn run(args: CheckArgs, client: &Client) -> anyhow::Result<Verdict> {
     let request = CheckRequest { attributes: args.attributes.0, cost: args.cost, request_id: None };
-    let ask = Ask::send(Method::POST, "/v1/check", "application/json", serde_json::to_string(&request)?);
+    let ask = Ask::send(Method::POST, "/v1/check", &[], "application/json", serde_json::to_string(&request)?);
     let reply = client.ask_agent(&ask).await?;
     let paint = Paint::for_stdout();
     if reply.status == StatusCode::TOO_MANY_REQUESTS {

@@ -1,7 +1,7 @@
 //! `quorate policy`: policy sets, checked here and put in force by a coordinator.
 
 use super::{Verdict, ended, print};
-use crate::arguments::{ApplyArgs, PolicyCommand, PolicySetArgs};
+use crate::arguments::{ApplyArgs, PolicyCommand};
 use crate::client::{Ask, Client, Server};
 use crate::policies::{self, PolicyFile};
 use crate::table::{Align, Paint, Table, Tone};
@@ -17,11 +17,8 @@ use std::path::PathBuf;
 pub async fn run(command: PolicyCommand, client: &Client) -> anyhow::Result<Verdict> {
     match command {
         PolicyCommand::Validate { files } => validate(&files),
-        PolicyCommand::Diff(args) => put(args, None, true, client).await,
-        PolicyCommand::Apply(args) => {
-            let ApplyArgs { set, if_version, dry_run } = args;
-            put(set, if_version, dry_run, client).await
-        }
+        PolicyCommand::Diff(set) => put(ApplyArgs { set, if_version: None, why: None, dry_run: true }, client).await,
+        PolicyCommand::Apply(args) => put(args, client).await,
     }
 }
 
@@ -55,43 +52,41 @@ fn contents(set: &PolicySet) -> String {
 }
 
 /// What a coordinator says to a set that it took.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Taken {
-    version: Option<u64>,
-    #[serde(default)]
+    version: u64,
     waits_for: Vec<String>,
 }
 
-async fn put(args: PolicySetArgs, if_version: Option<u64>, dry_run: bool, client: &Client) -> anyhow::Result<Verdict> {
-    let file = PolicyFile::read(&args.file)?;
+async fn put(args: ApplyArgs, client: &Client) -> anyhow::Result<Verdict> {
+    let file = PolicyFile::read(&args.set.file)?;
     warn(&file);
-    let old = policies::in_force(client).await?;
-    let version = if_version.unwrap_or(old.version);
-    let path = if dry_run { "/v1/policies?dry_run=true" } else { "/v1/policies" };
+    let old = policies::newest(client).await?.set;
+    let version = args.if_version.unwrap_or(old.version);
+    let query = [("dry_run", args.dry_run.then_some("true")), ("why", args.why.as_deref())];
     let text = String::from_utf8(file.text).context("the policy set is not UTF-8")?;
     // JSON is YAML.
-    let ask = Ask::send(Method::PUT, path, "application/yaml", text).header(IF_MATCH, HeaderValue::from_str(&format!("\"{version}\""))?);
+    let ask = Ask::send(Method::PUT, "/v1/policies", &query, "application/yaml", text);
+    let ask = ask.header(IF_MATCH, HeaderValue::from_str(&format!("\"{version}\""))?);
     let reply = client.ask_coordinator(&ask).await?.success(Server::Coordinator)?;
-    if args.json {
+    if args.set.json {
         print(&ended(&reply.body))?;
         return Ok(Verdict::Done);
     }
-    let taken = serde_json::from_str::<Taken>(&reply.body).unwrap_or_default();
-    let paint = Paint::for_stdout();
-    let mut text = changes_text(&diff(&old, &file.set), paint);
-    text.push_str(&match dry_run {
+    let mut text = changes_text(&diff(&old, &file.set), Paint::for_stdout());
+    text.push_str(&match args.dry_run {
         true => format!("compared with version {}; nothing was changed\n", old.version),
-        false => taken_text(&taken),
+        false => taken_text(&reply.value(Server::Coordinator)?),
     });
     print(&text)?;
     Ok(Verdict::Done)
 }
 
 fn taken_text(taken: &Taken) -> String {
-    let version = taken.version.map_or("the set is accepted".to_owned(), |v| format!("version {v} is accepted"));
+    let version = taken.version;
     match taken.waits_for.as_slice() {
-        [] => format!("{version}\n"),
-        regions => format!("{version}; it takes effect when confirmed by {}\n", regions.join(", ")),
+        [] => format!("version {version} is in force\n"),
+        regions => format!("version {version} is accepted, and in force once confirmed by {}\n", regions.join(", ")),
     }
 }
 
@@ -131,7 +126,7 @@ mod tests {
     #[test]
     fn a_set_that_waits_says_for_whom() {
         let taken = |json| taken_text(&serde_json::from_str(json).expect("an answer"));
-        assert_eq!(taken(r#"{"version": 5, "waits_for": ["eu"]}"#), "version 5 is accepted; it takes effect when confirmed by eu\n");
-        assert_eq!(taken(r#"{"version": 5, "more": 1}"#), "version 5 is accepted\n");
+        assert_eq!(taken(r#"{"version": 5, "waits_for": ["eu"]}"#), "version 5 is accepted, and in force once confirmed by eu\n");
+        assert_eq!(taken(r#"{"version": 5, "waits_for": [], "more": 1}"#), "version 5 is in force\n");
     }
 }

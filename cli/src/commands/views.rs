@@ -79,8 +79,7 @@ fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
 
 fn budget_rows(table: &mut Table, budget: &BudgetState) {
     let period = Duration::from_millis(budget.period_ms);
-    let subject: String = budget.subject.chars().take(12).collect();
-    let mut first = [Cell::from(&budget.policy), subject.into(), capacity(budget.limit, period).into()];
+    let mut first = [Cell::from(&budget.policy), (&budget.subject).into(), capacity(budget.limit, period).into()];
     for (region, share) in &budget.regions {
         let rest = [
             region.into(),
@@ -252,7 +251,7 @@ mod tests {
         let text = budgets_text(&Budgets { budgets: vec![budget], cursor: Some("x".into()), total: 9 }, Paint::NONE);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        assert!(lines[1].starts_with("write-api  0123456789ab  100/s +200  eu"), "{text}");
+        assert!(lines[1].starts_with("write-api  0123456789abcdef  100/s +200  eu"), "{text}");
         assert!(lines[2].starts_with("           ") && lines[2].contains("45.5/s +90"), "{text}");
         assert_eq!(lines[3], "1 of 9 budgets; the next page: --cursor x");
     }

@@ -29,6 +29,7 @@ use fleet::{Agent, Fleet};
 use futures_util::future::try_join_all;
 use outcome::{Interner, Sample};
 use quorate_shared::api::AgentStatus;
+use quorate_shared::policy::PolicySet;
 use quorate_shared::units::MicroTokens;
 use schedule::{Attributes, Paced, Planned, Replay};
 use send::{SendSettings, Sender};
@@ -46,7 +47,7 @@ pub async fn run(args: LoadArgs, reach: &ReachArgs, client: &Client) -> anyhow::
     let trace = args.trace.as_deref().map(read_trace).transpose()?;
     let set = match &args.policies {
         Some(path) => policies::from_file(path)?,
-        None => policies::in_force(client).await.context("the policies to measure by (--policies FILE gives others)")?,
+        None => newest_policies(client).await?,
     };
     let cost =
         args.cost.map(|n| MicroTokens::from_tokens(n).with_context(|| format!("a cost of {n} is more than can be counted"))).transpose()?;
@@ -68,11 +69,20 @@ pub async fn run(args: LoadArgs, reach: &ReachArgs, client: &Client) -> anyhow::
     Ok(Verdict::Done)
 }
 
+async fn newest_policies(client: &Client) -> anyhow::Result<PolicySet> {
+    let newest = policies::newest(client).await.context("the policies to measure by (--policies FILE gives others)")?;
+    if let Some(active) = newest.holds {
+        let version = newest.set.version;
+        eprintln!("warning: measured by version {version}, but until all regions have confirmed it version {active} holds");
+    }
+    Ok(newest.set)
+}
+
 /// A run over a change of the policies is measured by limits that did not hold all the time.
 async fn warn_of_change(version: u64, client: &Client) {
-    match policies::in_force(client).await {
-        Ok(set) if set.version == version => {}
-        Ok(set) => eprintln!("warning: the policy set changed during the run, from version {version} to {}", set.version),
+    match policies::newest(client).await.map(|newest| newest.set.version) {
+        Ok(now) if now == version => {}
+        Ok(now) => eprintln!("warning: the policy set changed during the run, from version {version} to {now}"),
         Err(error) => eprintln!("warning: nobody can tell whether the policy set changed during the run: {error:#}"),
     }
 }
