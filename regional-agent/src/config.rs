@@ -9,6 +9,7 @@
 //! | `token-file` | none | holds the token that it shows to them |
 //! | `store` | | `{kind = "redis", url = "redis://…"}` or `{kind = "embedded"}` |
 //! | `heartbeat` | `1s` | how often it reports and renews; 100ms to 10s |
+//! | `data-dir` | none | where policy sets are remembered over a restart |
 //! | `store-timeout` | `50ms` | after this the store counts as unreachable; 1ms to 10s |
 //! | `max-body` | 65536 | bytes of a request body at most; 1024 to 16777216 |
 //! | `tokens` | none | who may call: `{name, sha256}` |
@@ -49,6 +50,8 @@ pub struct AgentConfig {
     pub token_file: Option<PathBuf>,
     /// Where its budgets are spent.
     pub store: StoreConfig,
+    /// Where it remembers policy sets, for a start without any coordinator.
+    pub data_dir: Option<PathBuf>,
     /// How often it reports and renews.
     pub heartbeat: Duration,
     /// After this the store counts as unreachable.
@@ -102,7 +105,7 @@ pub struct Caller {
 }
 
 const FIELDS: &[&str] =
-    &["region", "name", "listen", "coordinators", "token-file", "store", "heartbeat", "store-timeout", "max-body", "tokens", "log"];
+    &["region", "name", "listen", "coordinators", "token-file", "store", "data-dir", "heartbeat", "store-timeout", "max-body", "tokens", "log"];
 
 impl AgentConfig {
     /// An agent without credentials; everything else as if it was not said.
@@ -114,6 +117,7 @@ impl AgentConfig {
             coordinators,
             token_file: None,
             store,
+            data_dir: None,
             heartbeat: HEARTBEAT,
             store_timeout: STORE_TIMEOUT,
             max_body: MAX_BODY,
@@ -136,6 +140,7 @@ impl AgentConfig {
     #[must_use]
     pub fn relative_to(mut self, folder: &Path) -> Self {
         self.token_file = self.token_file.map(|path| folder.join(path));
+        self.data_dir = self.data_dir.map(|path| folder.join(path));
         self
     }
 }
@@ -149,6 +154,7 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     let coordinators = fields.required_as("coordinators", ", such as [\"http://127.0.0.1:7101\"]").and_then(coordinators);
     let token_file = fields.or("token-file", None, |at| settings::path(at).map(Some));
     let store = fields.required_as("store", ", such as { kind = \"redis\", url = \"redis://127.0.0.1:6379\" }").and_then(store);
+    let data_dir = fields.or("data-dir", None, |at| settings::path(at).map(Some));
     let heartbeat = fields.or("heartbeat", HEARTBEAT, duration_in(Duration::from_millis(100)..=Duration::from_secs(10)));
     let store_timeout = fields.or("store-timeout", STORE_TIMEOUT, duration_in(Duration::from_millis(1)..=Duration::from_secs(10)));
     let max_body = fields.or("max-body", MAX_BODY, |at| usize::try_from(at.whole(1024..=16 * 1024 * 1024)?).ok());
@@ -165,6 +171,7 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
         coordinators: coordinators?,
         token_file: token_file?,
         store: store?,
+        data_dir: data_dir?,
         heartbeat: heartbeat?,
         store_timeout: store_timeout?,
         max_body: max_body?,

@@ -2,10 +2,11 @@
 //!
 //! Nothing on this way waits for the coordinator. Front doors translate; this decides.
 
+use crate::http::Decider;
 use crate::region::{Basis, Region};
 use quorate_limiter::decision::{Decision, LimitDecision, Question, Reply};
 use quorate_limiter::matching::Matched;
-use quorate_shared::api::DecisionMode;
+use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::names::PolicyName;
 use quorate_shared::policy::{Limit, OnStoreFailure};
@@ -85,6 +86,20 @@ const ATTEMPTS: usize = 4;
 /// When to try again after the store could not be asked.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
+impl Decider for Region {
+    async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
+        Region::decide(self, request).await
+    }
+
+    fn status(&self) -> AgentStatus {
+        Region::status(self)
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        Region::ready(self)
+    }
+}
+
 impl Region {
     /// Decides one request.
     ///
@@ -126,6 +141,7 @@ impl Region {
                     }
                 },
                 Err(e) => {
+                    self.metrics.store_error(&e);
                     failure = e.to_string();
                     break;
                 }

@@ -12,4 +12,5 @@ pub mod metrics;
 pub mod policy_shelf;
 pub mod region;
 pub mod renewal;
+pub mod server;
 pub mod store;

@@ -1,8 +1,9 @@
 //! One region as its agent knows it: the store, the lease book, the policies, the demand.
 
 use crate::clock::LocalClock;
+use crate::metrics::Metrics;
 use crate::policy_shelf::PolicyShelf;
-use crate::store::{LeaseError, Store};
+use crate::store::{LeaseError, Store, StoreError};
 use parking_lot::Mutex;
 use quorate_limiter::decision::LeaseView;
 use quorate_limiter::demand::DemandTracker;
@@ -25,6 +26,7 @@ pub struct Region {
     pub(crate) agent: String,
     pub(crate) store: Store,
     pub(crate) clock: LocalClock,
+    pub(crate) metrics: Metrics,
     pub(crate) state: Mutex<State>,
     /// Something happened that the coordinators should hear of before the next period.
     pub(crate) eager: Notify,
@@ -69,7 +71,7 @@ pub(crate) struct Basis {
 
 impl Region {
     /// A region with nothing but its store and what its disk remembers.
-    pub fn new(name: RegionName, agent: String, store: Store, shelf: PolicyShelf) -> Self {
+    pub fn new(name: RegionName, agent: String, store: Store, shelf: PolicyShelf, metrics: Metrics) -> Self {
         let state = State {
             book: None,
             table: Arc::new(PolicyTable::empty()),
@@ -84,11 +86,17 @@ impl Region {
             agent,
             store,
             clock: LocalClock::default(),
+            metrics,
             state: Mutex::new(state),
             eager: Notify::new(),
             lease_gate: tokio::sync::Mutex::new(()),
             unplugged: AtomicBool::new(false),
         }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &RegionName {
+        &self.name
     }
 
     /// Cuts the region off from the coordinators, or heals the cut. For demonstrations.
@@ -118,6 +126,7 @@ impl Region {
         self.store.open_session(&Opening { session, burn: false, policies: remembered }).await?;
         // what the store now holds: nothing, if it had lost its state
         let record = self.store.load().await?.record.unwrap_or_default();
+        let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
         let now = self.clock.now();
         let mut state = self.state.lock();
         state.contact.greatest_session = session;
@@ -125,7 +134,7 @@ impl Region {
         state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
         state.upcoming = None;
         state.demand.restart(now);
-        state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, record.holdings, record.policies, now));
+        state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
         Ok(())
     }

@@ -58,7 +58,7 @@ pub enum BeatError {
 }
 
 /// Renews the region's lease until cancelled.
-pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period: Duration, metrics: &crate::metrics::Metrics, stop: CancellationToken) {
+pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period: Duration, stop: CancellationToken) {
     let mut slept = region.clock.slept_micros();
     loop {
         let started = region.clock.now();
@@ -69,7 +69,7 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
             note_failure(region, region.open_session(session).await.map_err(BeatError::from));
         }
         let outcome = beat_once(region, coordinators).await;
-        metrics.heartbeat(&outcome);
+        region.metrics.heartbeat(&outcome);
         let pause = match &outcome {
             Ok(true) => Duration::ZERO,
             Ok(false) => period,
@@ -167,11 +167,12 @@ fn compose(region: &Region, seq: u64) -> Option<Heartbeat> {
 
 /// Another session of this region was accepted: this one is over (R1, R5).
 async fn overtaken(region: &Region, sent: Number, newest: Number) -> BeatError {
-    if newest.session > sent.session || newest.seq > sent.seq {
-        region.state.lock().contact.greatest_session = newest.session;
-        if let Err(e) = region.open_session(Some(sent.session)).await {
-            return e.into();
-        }
+    {
+        let contact = &mut region.state.lock().contact;
+        contact.greatest_session = contact.greatest_session.max(newest.session);
+    }
+    if let Err(e) = region.open_session(Some(sent.session)).await {
+        return e.into();
     }
     BeatError::Stale { sent, newest }
 }
@@ -205,7 +206,11 @@ async fn apply(region: &Region, response: &Response, received: LocalTime) -> Res
     }
 }
 
-fn prepare(region: &Region, response: &Response, received: LocalTime) -> Result<(Application, Arc<PolicyTable>, Vec<ChangedPolicy>), BeatError> {
+fn prepare(
+    region: &Region,
+    response: &Response,
+    received: LocalTime,
+) -> Result<(Application, Arc<PolicyTable>, Vec<ChangedPolicy>), BeatError> {
     let mut state = region.state.lock();
     let state = &mut *state;
     state.shelf.add(&response.sets, &response.subject_key)?;
@@ -226,7 +231,12 @@ fn prepare(region: &Region, response: &Response, received: LocalTime) -> Result<
     Ok((book.receive(response, received)?, table, changed))
 }
 
-async fn write_down(region: &Region, application: Application, table: Arc<PolicyTable>, changed: Vec<ChangedPolicy>) -> Result<(), LeaseError> {
+async fn write_down(
+    region: &Region,
+    application: Application,
+    table: Arc<PolicyTable>,
+    changed: Vec<ChangedPolicy>,
+) -> Result<(), LeaseError> {
     let number = application.stamp.number;
     region.store.take(number).await?;
     write_holdings(region, number, &application.reductions).await?;

@@ -70,6 +70,9 @@ pub struct Heartbeat {
     pub agent: String,
     /// Greater than any before it (R1).
     pub number: Number,
+    /// Drawn at random when the session was opened. A region whose store lost its record may
+    /// open a session of a number that was used before; this tells them apart.
+    pub nonce: u64,
     /// The newest response of this session that is applied in full; absent at its start.
     pub echo: Option<Stamp>,
     /// For budgets with a drain: up to which response the count has come down.
@@ -135,6 +138,8 @@ pub enum Answer {
 pub struct Response {
     /// Number and date.
     pub stamp: Stamp,
+    /// Of the heartbeat that is answered: a late answer to an earlier session of the same number is not taken.
+    pub nonce: u64,
     /// `L`: how long the session is renewed for.
     pub lease: Duration,
     /// ρ.

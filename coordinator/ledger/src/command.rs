@@ -82,8 +82,8 @@ pub enum Outcome {
     Done,
     /// To a heartbeat.
     Heartbeat(Answer),
-    /// The entry's date is of another term than its place in the log: it came from a leader that
-    /// lost its office in between, and changed nothing. The sender may try again.
+    /// The entry's date is of another term than its place in the log, or of an office that is
+    /// over: it changed nothing. The sender may try again.
     WrongOffice,
     /// The set is taken.
     Policies {

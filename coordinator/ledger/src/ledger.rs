@@ -38,10 +38,33 @@ pub struct Founding {
 }
 
 /// The newest date in the log: the office and the time in it. Time never runs backwards in an office.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LeaderClock {
     pub office: Office,
     pub at: LeaderTime,
+    /// Earlier offices of the same term: a process that slept, or restarted, and leads on.
+    pub retired: Vec<u64>,
+}
+
+impl LeaderClock {
+    /// True of an office that is over. An entry that one left behind would date everything anew.
+    pub fn is_over(&self, office: Office) -> bool {
+        office.term < self.office.term || (office.term == self.office.term && self.retired.contains(&office.process))
+    }
+
+    /// The entry's date, not before any earlier one of its office; and whether the office is new.
+    pub fn advance(&mut self, office: Office, at: LeaderTime) -> bool {
+        let new = office != self.office;
+        if new {
+            match office.term == self.office.term {
+                true => self.retired.push(self.office.process),
+                false => self.retired.clear(),
+            }
+            (self.office, self.at) = (office, at);
+        }
+        self.at = self.at.max(at);
+        new
+    }
 }
 
 /// A promise of the protocol that the ledger's own state breaks: a bug, never an input.

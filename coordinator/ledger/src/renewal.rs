@@ -14,7 +14,7 @@ use std::time::Duration;
 
 impl Ledger {
     pub(crate) fn apply_heartbeat(&mut self, log_term: u64, stamped: &StampedHeartbeat) -> Outcome {
-        if stamped.office.term != log_term {
+        if stamped.office.term != log_term || self.clock.is_over(stamped.office) {
             return Outcome::WrongOffice;
         }
         let beat = &stamped.heartbeat;
@@ -41,13 +41,10 @@ impl Ledger {
     /// The entry's date, not before any earlier one of its office. The first entry of an office
     /// makes every earlier date meaningless.
     fn advance_clock(&mut self, office: Office, at: LeaderTime) -> LeaderTime {
-        if office != self.clock.office {
-            self.clock.office = office;
-            self.clock.at = at;
+        if self.clock.advance(office, at) {
             self.regions.values_mut().for_each(Session::forget_dates);
             self.budgets.values_mut().for_each(|entry| entry.meter.restart());
         }
-        self.clock.at = self.clock.at.max(at);
         self.clock.at
     }
 
@@ -55,7 +52,7 @@ impl Ledger {
     fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<LeaderTime, Number> {
         let session = self.regions.entry(beat.region.clone()).or_insert_with(|| Session::new(beat.agent.clone(), beat.store.clone()));
         let before = session.last;
-        if !session.accept(beat.number, at) {
+        if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);
         }
         session.agent.clone_from(&beat.agent);
@@ -160,6 +157,7 @@ impl Ledger {
         let (full, genesis, echo, open) = (session.wants_full(), session.is_genesis(), session.echo, session.open.clone());
         let response = Response {
             stamp: Stamp { number: beat.number, office, at },
+            nonce: beat.nonce,
             lease: founding.lease,
             drift: founding.drift,
             full,

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub(crate) struct Session {
     /// The last accepted number (R1).
     pub newest: Number,
+    /// Of the session of that number.
+    pub nonce: u64,
     /// `last`: the date of that heartbeat, in the office of the ledger's clock.
     pub last: LeaderTime,
     /// True once the lease has ended and everything was taken back.
@@ -50,6 +52,7 @@ impl Session {
     pub fn new(agent: String, store: StoreReport) -> Self {
         Self {
             newest: Number::default(),
+            nonce: 0,
             last: LeaderTime::ZERO,
             expired: false,
             genesis: true,
@@ -69,16 +72,18 @@ impl Session {
         self.said.iter().map(|s| s.lease).max().unwrap_or_default()
     }
 
-    /// R1: takes the number if it is greater than any before.
-    pub fn accept(&mut self, number: Number, at: LeaderTime) -> bool {
-        if number <= self.newest {
+    /// R1: takes the number if it is greater than any before, and not of another session that
+    /// uses the same number again.
+    pub fn accept(&mut self, number: Number, nonce: u64, at: LeaderTime) -> bool {
+        let reused = number.session == self.newest.session && nonce != self.nonce;
+        if number <= self.newest || reused {
             return false;
         }
         if number.session > self.newest.session || self.expired {
             self.full_from = number;
         }
         self.genesis &= self.newest == Number::default() || number.session == self.newest.session;
-        self.newest = number;
+        (self.newest, self.nonce) = (number, nonce);
         self.last = self.last.max(at);
         self.expired = false;
         true

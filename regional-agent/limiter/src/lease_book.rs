@@ -14,7 +14,9 @@
 //! the response arrived.
 
 use crate::decision::LeaseView;
-use quorate_shared::heartbeat::{Heartbeat, Holding, LONGEST_LEASE, Number, PROTOCOL, PoliciesInForce, Report, Response, Stamp, StoreReport};
+use quorate_shared::heartbeat::{
+    Heartbeat, Holding, LONGEST_LEASE, Number, PROTOCOL, PoliciesInForce, Report, Response, Stamp, StoreReport,
+};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::{Drift, LocalTime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +31,7 @@ pub struct LeaseBook {
     region: RegionName,
     agent: String,
     session: u64,
+    nonce: u64,
     /// `s` of each heartbeat under way.
     sent: BTreeMap<u64, LocalTime>,
     taken: Number,
@@ -93,15 +96,24 @@ pub enum Refused {
 
 impl LeaseBook {
     /// Opens the book for a new session (R5), greater than any before, at `now`, with what the
-    /// region's store says that it holds.
+    /// region's store says that it holds. `nonce` was drawn at random.
     ///
     /// No horizon survives a restart: the lease is over, and the floor that was lent is left
     /// alone for as long as any earlier promise can last (R6).
-    pub fn open(region: RegionName, agent: String, session: u64, holdings: BTreeMap<BudgetId, Holding>, policies: PoliciesInForce, now: LocalTime) -> Self {
+    pub fn open(
+        region: RegionName,
+        agent: String,
+        session: u64,
+        nonce: u64,
+        holdings: BTreeMap<BudgetId, Holding>,
+        policies: PoliciesInForce,
+        now: LocalTime,
+    ) -> Self {
         Self {
             region,
             agent,
             session,
+            nonce,
             sent: BTreeMap::new(),
             taken: Number { session, seq: 0 },
             applied: None,
@@ -124,6 +136,7 @@ impl LeaseBook {
             region: self.region.clone(),
             agent: self.agent.clone(),
             number: Number { session: self.session, seq },
+            nonce: self.nonce,
             echo: self.applied,
             drained: Vec::new(),
             policies: policies_read,
@@ -138,11 +151,11 @@ impl LeaseBook {
     /// If it is not of this session, or not newer than every one taken; it is then to be dropped.
     pub fn receive(&mut self, response: &Response, now: LocalTime) -> Result<Application, Refused> {
         let number = response.stamp.number;
-        if number <= self.taken {
+        if number <= self.taken && response.nonce == self.nonce {
             return Err(Refused::Late(number));
         }
         let sent = match self.sent.get(&number.seq) {
-            Some(sent) if number.session == self.session => *sent,
+            Some(sent) if number.session == self.session && response.nonce == self.nonce => *sent,
             _ => return Err(Refused::Unexpected(number)),
         };
         self.taken = number;

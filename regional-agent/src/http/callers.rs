@@ -6,54 +6,10 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use quorate_shared::settings::TokenHash;
 use sha2::{Digest, Sha256};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
-
-/// The SHA-256 of a token: of a random text, so that its hash cannot be searched for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TokenHash([u8; 32]);
-
-impl TokenHash {
-    /// The hash of `token`.
-    pub fn of(token: &[u8]) -> Self {
-        Self(Sha256::digest(token).into())
-    }
-}
-
-impl fmt::Debug for TokenHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TokenHash(…)")
-    }
-}
-
-/// Why a text is no hash of a token.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not the SHA-256 of a token: 64 hexadecimal digits, as `printf %s TOKEN | sha256sum` prints them")]
-pub struct InvalidTokenHash;
-
-impl FromStr for TokenHash {
-    type Err = InvalidTokenHash;
-
-    fn from_str(text: &str) -> Result<Self, InvalidTokenHash> {
-        let mut hash = [0; 32];
-        let (digits, rest) = text.as_bytes().as_chunks::<2>();
-        if digits.len() != hash.len() || !rest.is_empty() {
-            return Err(InvalidTokenHash);
-        }
-        for (byte, [high, low]) in hash.iter_mut().zip(digits) {
-            *byte = hex(*high)? << 4 | hex(*low)?;
-        }
-        Ok(Self(hash))
-    }
-}
-
-fn hex(digit: u8) -> Result<u8, InvalidTokenHash> {
-    let value = char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    value.ok_or(InvalidTokenHash)
-}
 
 /// Those who may ask.
 #[derive(Clone, Debug, Default)]
@@ -76,9 +32,9 @@ impl Callers {
         if self.hashes.is_empty() {
             return Some(Caller(None));
         }
-        let shown = TokenHash::of(bearer(headers)?);
+        let shown: [u8; 32] = Sha256::digest(bearer(headers)?).into();
         // all are compared, whichever fits: how long it takes says nothing
-        let matches = self.hashes.iter().map(|known| bool::from(known.0.ct_eq(&shown.0)));
+        let matches = self.hashes.iter().map(|known| bool::from(known.as_bytes().ct_eq(&shown)));
         let place = matches.enumerate().fold(None, |found, (index, fits)| if fits { Some(index) } else { found });
         place.map(|index| Caller(Some(index)))
     }

@@ -4,7 +4,9 @@ use crate::scripted::{Scripted, allowed, before, get, over, policy, post, refuse
 use axum::body::Body;
 use axum::http::Request;
 use quorate_agent::decide::{DecideError, PolicyDecision};
-use quorate_agent::http::callers::{Callers, TokenHash};
+use quorate_agent::http::callers::Callers;
+use quorate_shared::settings::TokenHash;
+use sha2::{Digest, Sha256};
 use quorate_agent::http::{Decider, FrontDoor, router};
 use quorate_agent::metrics::Metrics;
 use quorate_agent::renewal::BeatError;
@@ -55,9 +57,7 @@ async fn a_panic_is_a_problem() {
 #[tokio::test]
 async fn a_token_is_asked_for_if_there_are_any() {
     let decider = Scripted::allowing();
-    let hash: TokenHash = "2BD806C97F0E00AF1A1FC3328FA763A9269723C8DB8FAC4F93AF71DB186D6E90".parse().unwrap();
-    assert_eq!(hash, TokenHash::of(b"alice"));
-    let settings = FrontDoor { callers: Callers::with_tokens([TokenHash::of(b"bob"), hash]), ..FrontDoor::default() };
+    let settings = FrontDoor { callers: Callers::with_tokens([hash_of(b"bob"), hash_of(b"alice")]), ..FrontDoor::default() };
     let routes = router(decider.clone(), settings);
     let ask = |method: &str, path: &str, authorization: Option<&str>| {
         let mut request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -80,16 +80,6 @@ async fn a_token_is_asked_for_if_there_are_any() {
     for open in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(ask("GET", open, None).await.status, 200, "{open}");
     }
-}
-
-#[test]
-fn a_token_hash_is_64_digits() {
-    let good = "0".repeat(64);
-    assert!(good.parse::<TokenHash>().is_ok());
-    for bad in ["", "0", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32)] {
-        assert!(bad.parse::<TokenHash>().is_err(), "{bad}");
-    }
-    assert!(!format!("{:?}", TokenHash::of(b"alice")).contains("2bd8"));
 }
 
 #[tokio::test]
@@ -142,4 +132,8 @@ fn the_number_of_series_does_not_grow_with_requests() {
         metrics.decision(&verdict, Duration::from_micros(n));
     }
     assert_eq!(lines(&metrics), before);
+}
+
+fn hash_of(token: &[u8]) -> TokenHash {
+    TokenHash::new(Sha256::digest(token).into())
 }

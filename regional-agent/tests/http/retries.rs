@@ -5,7 +5,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use quorate_agent::decide::DecideError;
-use quorate_agent::http::callers::{Callers, TokenHash};
+use quorate_agent::http::callers::Callers;
+use quorate_shared::settings::TokenHash;
+use sha2::{Digest, Sha256};
 use quorate_agent::http::{FrontDoor, router};
 use serde_json::json;
 use std::time::Duration;
@@ -128,7 +130,7 @@ async fn a_decision_that_panicked_is_a_fault_of_ours_and_not_kept() {
 #[tokio::test]
 async fn callers_do_not_share_ids() {
     let decider = Scripted::allowing();
-    let callers = Callers::with_tokens([TokenHash::of(b"one"), TokenHash::of(b"two")]);
+    let callers = Callers::with_tokens([hash_of(b"one"), hash_of(b"two")]);
     let routes = router(decider.clone(), FrontDoor { callers, ..FrontDoor::default() });
     let ask = |token: &str, body: &'static str| {
         let request = Request::post("/v1/check").header("content-type", "application/json");
@@ -159,4 +161,8 @@ async fn routes_can_be_called_by_many_at_once() {
         assert_eq!(call.await.unwrap().unwrap().status(), 200);
     }
     assert_eq!(decider.count(), 50);
+}
+
+fn hash_of(token: &[u8]) -> TokenHash {
+    TokenHash::new(Sha256::digest(token).into())
 }

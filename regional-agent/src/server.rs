@@ -1,0 +1,152 @@
+//! One agent, whole: the port, the region, the heartbeat.
+
+use crate::config::{AgentConfig, StoreConfig};
+use crate::coordinators::Coordinators;
+use crate::http::callers::Callers;
+use crate::http::{self, FrontDoor};
+use crate::metrics::Metrics;
+use crate::policy_shelf::{PolicyShelf, ShelfError};
+use crate::region::Region;
+use crate::renewal;
+use crate::store::{RedisSettings, Store, StoreError};
+use axum::serve::ListenerExt;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// A coordinator has this long to answer a heartbeat; then the next one is asked.
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Requests under way may take so long when the agent ends.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A running agent. Several may run in one process.
+#[derive(Debug)]
+pub struct Agent {
+    address: SocketAddr,
+    region: Arc<Region>,
+    closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// Why an agent does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its address cannot be had.
+    #[error("cannot listen on {address}: {}", listen_advice(.source))]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// The token for the coordinators cannot be read.
+    #[error("cannot read the token in {}: {source}", path.display())]
+    Token {
+        /// Which file.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// What the disk remembers cannot be used.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// The store cannot be used as configured.
+    #[error("the store cannot be used: {0}")]
+    Store(#[from] StoreError),
+    /// The system gives no HTTP client.
+    #[error("cannot make a network client: {0}")]
+    Client(#[from] reqwest::Error),
+}
+
+fn listen_advice(source: &io::Error) -> String {
+    match source.kind() {
+        ErrorKind::AddrInUse => "another process listens there; end it, or choose another port in `listen`".to_owned(),
+        ErrorKind::AddrNotAvailable => "this machine has no such address; correct `listen`".to_owned(),
+        ErrorKind::PermissionDenied => "not permitted; choose a port above 1023 in `listen`".to_owned(),
+        _ => source.to_string(),
+    }
+}
+
+impl Agent {
+    /// Listens, and begins to renew. Returns once it listens: `/readyz` says when it knows its
+    /// policies.
+    ///
+    /// # Errors
+    /// If the address cannot be had, or a file or the store is not usable.
+    pub async fn start(config: AgentConfig) -> Result<Self, StartError> {
+        let listen = |source| StartError::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let token = token(config.token_file)?;
+        let store = match config.store {
+            StoreConfig::Embedded => Store::embedded(),
+            StoreConfig::Redis(url) => Store::redis(&RedisSettings {
+                url: url.as_str().to_owned(),
+                region: config.region.clone(),
+                decision_timeout: config.store_timeout,
+                lease_timeout: RedisSettings::LEASE_TIMEOUT,
+            })?,
+        };
+        let metrics = Metrics::new();
+        let shelf = PolicyShelf::open(config.data_dir)?;
+        let region = Arc::new(Region::new(config.region, config.name, store, shelf, metrics.clone()));
+        let coordinators = Coordinators::new(config.coordinators, token, HEARTBEAT_TIMEOUT)?;
+        let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
+        let front_door = FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics };
+        let agent = Self { address, region: region.clone(), closing: CancellationToken::new(), tasks: TaskTracker::new() };
+        agent.serve(listener, http::router(region.clone(), front_door));
+        let stop = agent.closing.clone();
+        let period = config.heartbeat;
+        agent.tasks.spawn(async move { renewal::keep_renewing(&region, &coordinators, period, stop).await });
+        agent.tasks.close();
+        Ok(agent)
+    }
+
+    fn serve(&self, listener: TcpListener, router: axum::Router) {
+        let listener = listener.tap_io(|connection| {
+            let _ = connection.set_nodelay(true);
+        });
+        let (closing, closed) = (self.closing.clone(), self.closing.clone());
+        let serving = axum::serve(listener, router).with_graceful_shutdown(closing.cancelled_owned());
+        self.tasks.spawn(async move {
+            let drained = async {
+                closed.cancelled().await;
+                tokio::time::sleep(DRAIN).await;
+            };
+            tokio::select! {
+                _ = serving => {}
+                () = drained => tracing::warn!("requests were still under way when the agent ended"),
+            }
+        });
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The region that it serves.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Ends it: no new connections, the requests under way end, then everything stops.
+    pub async fn shutdown(&self) {
+        self.closing.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+fn token(path: Option<PathBuf>) -> Result<Option<String>, StartError> {
+    let Some(path) = path else { return Ok(None) };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(source) => Err(StartError::Token { path, source }),
+    }
+}
