@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The report of a run, whose samples may come in any order.
 pub fn measure(mut samples: Vec<Sample>, book: &Book, fleet: &Fleet) -> Report {
-    
+    samples.sort_by_key(|s| s.sent);
     let ideal = ideal_admissions(&samples, book);
     let policies = policy_reports(&samples, book, &ideal);
     let limited = |(sample, _): &(&Sample, &bool)| !book.charges(sample.planned.kind).is_empty();
