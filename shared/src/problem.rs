@@ -81,11 +81,29 @@ impl std::fmt::Display for Problem {
             write!(f, ": {detail}")?;
         }
         for e in &self.errors {
-            match e.line {
-                Some(line) => write!(f, "\n  line {line}, {}: {}", e.pointer, e.detail)?,
-                None => write!(f, "\n  {}: {}", e.pointer, e.detail)?,
+            f.write_str("\n  ")?;
+            match (e.line, e.pointer.as_str()) {
+                (None, "") => {}
+                (None, pointer) => write!(f, "{pointer}: ")?,
+                (Some(line), "") => write!(f, "line {line}: ")?,
+                (Some(line), pointer) => write!(f, "line {line}, {pointer}: ")?,
             }
+            f.write_str(&e.detail)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mistake_has_a_line_with_the_place_that_is_known() {
+        let error = |pointer: &str, line| InputError { pointer: pointer.into(), detail: "is wrong".into(), line };
+        let problem = Problem::new(400, "invalid-request", "Malformed").detail("Look");
+        let problem = problem.errors(vec![error("", None), error("/a", None), error("", Some(2)), error("/b", Some(3))]);
+        let expected = "Malformed: Look\n  is wrong\n  /a: is wrong\n  line 2: is wrong\n  line 3, /b: is wrong";
+        assert_eq!(problem.to_string(), expected);
     }
 }
