@@ -12,7 +12,7 @@ use quorate_shared::names::PolicyName;
 use quorate_shared::policy::{Limit, OnStoreFailure};
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +88,10 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 
 impl Decider for Region {
     async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
-        Region::decide(self, request).await
+        let begun = Instant::now();
+        let outcome = Region::decide(self, request).await;
+        self.metrics.decision(&outcome, begun.elapsed());
+        outcome
     }
 
     fn status(&self) -> AgentStatus {
