@@ -25,6 +25,7 @@ pub struct PolicyShelf {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
+    in_force: PoliciesInForce,
     sets: BTreeMap<u64, Arc<PolicySet>>,
     subject_key: Option<SubjectKey>,
 }
@@ -67,23 +68,32 @@ impl PolicyShelf {
         Ok(Self { directory, content })
     }
 
-    /// Takes what a response brought, and remembers it before anything is built on it.
+    /// Takes what a response brought, and remembers it before anything is built on it: were it
+    /// applied first and then forgotten, a region that lost its store too might go by floors that
+    /// it has confirmed to have given up (R9).
     ///
     /// # Errors
     /// If the disk does not take it.
-    pub fn add(&mut self, sets: &[Arc<PolicySet>], key: &SubjectKey) -> Result<(), ShelfError> {
-        if sets.is_empty() && self.content.subject_key.as_ref() == Some(key) {
+    pub fn add(&mut self, in_force: PoliciesInForce, sets: &[Arc<PolicySet>], key: &SubjectKey) -> Result<(), ShelfError> {
+        if sets.is_empty() && self.content.in_force == in_force && self.content.subject_key.as_ref() == Some(key) {
             return Ok(());
         }
         self.content.sets.extend(sets.iter().map(|set| (set.version, set.clone())));
         while self.content.sets.len() > KEPT {
             self.content.sets.pop_first();
         }
+        self.content.in_force = in_force;
         self.content.subject_key = Some(key.clone());
         match &self.directory {
             Some(dir) => write(dir, &self.content),
             None => Ok(()),
         }
+    }
+
+    /// The sets in force by the newest response taken. Not simply the newest set: that one may
+    /// not be active yet, and give this region more than it may have.
+    pub fn in_force(&self) -> PoliciesInForce {
+        self.content.in_force
     }
 
     /// The newest version read.

@@ -11,7 +11,6 @@ use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
 use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode, StoreStatus};
-use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, LocalTime};
 use std::sync::Arc;
@@ -122,7 +121,7 @@ impl Region {
         let greatest = self.state.lock().contact.greatest_session;
         let stored = loaded.record.as_ref();
         let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
-        let remembered = self.remembered_policies(stored.map(|r| r.policies));
+        let remembered = stored.map_or_else(|| self.state.lock().shelf.in_force(), |record| record.policies);
         self.store.open_session(&Opening { session, burn: false, policies: remembered }).await?;
         // what the store now holds: nothing, if it had lost its state
         let record = self.store.load().await?.record.unwrap_or_default();
@@ -137,12 +136,6 @@ impl Region {
         state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
         Ok(())
-    }
-
-    /// The sets to go by if the store has forgotten them: those of its record, else the newest on disk.
-    fn remembered_policies(&self, stored: Option<PoliciesInForce>) -> PoliciesInForce {
-        let newest = || self.state.lock().shelf.newest();
-        stored.unwrap_or_else(|| PoliciesInForce { active: newest().unwrap_or_default(), next: None })
     }
 
     /// By what to ask the store now; `None` before the first session.

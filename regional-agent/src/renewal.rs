@@ -213,8 +213,11 @@ fn prepare(
 ) -> Result<(Application, Arc<PolicyTable>, Vec<ChangedPolicy>), BeatError> {
     let mut state = region.state.lock();
     let state = &mut *state;
-    state.shelf.add(&response.sets, &response.subject_key)?;
+    let Some(book) = state.book.as_mut() else { return Err(LeaseError::from(Refusal::NoRecord).into()) };
+    let before = book.policies();
+    let application = book.receive(response, received)?;
     state.drift = response.drift;
+    state.shelf.add(response.policies, &response.sets, &response.subject_key)?;
     let table = match response.policies == state.table.in_force() {
         true => state.table.clone(),
         false => {
@@ -222,13 +225,11 @@ fn prepare(
             Arc::new(made.ok_or(BeatError::MissingPolicies(response.policies.active))?)
         }
     };
-    let Some(book) = state.book.as_mut() else { return Err(LeaseError::from(Refusal::NoRecord).into()) };
-    let before = book.policies();
     let changed = match before == response.policies || before.active == 0 {
         true => Vec::new(),
         false => table.changed_since((state.table.in_force() == before).then_some(&*state.table)),
     };
-    Ok((book.receive(response, received)?, table, changed))
+    Ok((application, table, changed))
 }
 
 async fn write_down(

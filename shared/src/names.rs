@@ -113,7 +113,7 @@ impl SubjectHash {
 
     /// A stable place of this subject between 0 and 999,999, for canaries.
     pub const fn millionth(self) -> u32 {
-        ((self.0 >> 64) as u64 as u128 * 1_000_000 >> 64) as u32
+        (((self.0 >> 64) * 1_000_000) >> 64) as u32
     }
 }
 

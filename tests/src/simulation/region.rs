@@ -30,6 +30,7 @@ pub struct Region {
     agent: Option<Agent>,
     /// What the agent's disk remembers.
     sets: BTreeMap<u64, Arc<PolicySet>>,
+    in_force: PoliciesInForce,
     key: Option<SubjectKey>,
     greatest_session: u64,
     /// Stand for random numbers: never the same twice.
@@ -67,6 +68,7 @@ impl Region {
             run: 1,
             agent: None,
             sets: BTreeMap::new(),
+            in_force: PoliciesInForce::default(),
             key: None,
             greatest_session: 0,
             nonces: 0,
@@ -104,8 +106,7 @@ impl Region {
         let store_now = self.store_time(now);
         let stored = self.store.record(store_now);
         let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
-        let newest = self.sets.keys().next_back().copied().unwrap_or_default();
-        let policies = stored.map_or(PoliciesInForce { active: newest, next: None }, |r| r.policies);
+        let policies = stored.map_or(self.in_force, |r| r.policies);
         let opening = Opening { session, burn: false, policies };
         if self.store.open_session(store_now, &opening, &self.run.to_string()).is_err() {
             return;
@@ -172,6 +173,7 @@ impl Region {
         let Some(agent) = self.agent.as_mut() else { return };
         // a response may overtake the application of an earlier one, which the store then refuses
         if let Ok(application) = agent.book.receive(response, local) {
+            self.in_force = response.policies;
             agent.applying = Some((application, table, Step::Take));
         }
     }

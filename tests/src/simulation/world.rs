@@ -49,7 +49,6 @@ pub struct World {
     scheduled: u64,
     meter: AdmissionMeter,
     budget: BudgetId,
-    limit: Limit,
     drift: Drift,
     report: Report,
     traced: bool,
@@ -68,6 +67,7 @@ enum Event {
     Start(usize),
     LoseLeader,
     Elect,
+    ChangePolicies,
 }
 
 impl World {
@@ -77,7 +77,7 @@ impl World {
         let drift = Drift::from_ppm([0, 1_000, 50_000][chance.below(3) as usize]).unwrap_or_default();
         let names: Vec<_> = ["ap", "eu", "us"].iter().filter_map(|n| n.parse().ok()).collect();
         let regions: Vec<Region> = names.into_iter().map(|name| Region::new(name, drift, &mut chance)).collect();
-        let (limit, set) = policies(&regions, &mut chance);
+        let set = policies(&regions, &mut chance);
         let policy = set.policies[0].clone();
         let cluster = Cluster::found(set, LEASE, drift);
         let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy.name, [SUBJECT]);
@@ -93,7 +93,6 @@ impl World {
             scheduled: 0,
             meter: AdmissionMeter::default(),
             budget,
-            limit,
             drift,
             report: Report::default(),
             traced: false,
@@ -104,6 +103,7 @@ impl World {
 
     fn begin(&mut self) {
         self.schedule(0, Event::Elect);
+        self.schedule(7 * SECOND, Event::ChangePolicies);
         for region in 0..self.regions.len() {
             self.schedule(1, Event::Start(region));
             self.schedule(2, Event::Beat(region));
@@ -198,6 +198,12 @@ impl World {
                 let same_term = self.fault("leader restarted in its term", 300);
                 self.cluster.elect(self.now, same_term, self.drift, &mut self.chance);
             }
+            Event::ChangePolicies => {
+                if self.fault("policies changed", 500) {
+                    self.cluster.change_policies(policies(&self.regions, &mut self.chance));
+                }
+                self.schedule(7 * SECOND, Event::ChangePolicies);
+            }
         }
         Ok(())
     }
@@ -288,7 +294,7 @@ impl World {
             None => Ok(()),
             Some((budget, cost)) => {
                 self.report.requests.1 += 1;
-                self.meter.admit(self.now, &budget, cost, self.limit)
+                self.meter.admit(self.now, &budget, cost, self.limit(), self.cluster.ledger.active_policies().version)
             }
         }
     }
@@ -302,8 +308,13 @@ impl World {
         self.report.fingerprint = each.iter().fold(self.report.fingerprint ^ self.now, |fold, c| {
             fold.rotate_left(7).wrapping_mul(0x100_0000_01b3) ^ c.rate.0 ^ c.burst.0.rotate_left(32)
         });
-        check::entitlements(self.now, &self.budget, self.limit, &each)?;
+        check::entitlements(self.now, &self.budget, self.limit(), &each)?;
         self.cluster.ledger.check().map_err(|v| Violation { at: self.now, what: v.to_string() })
+    }
+
+    /// The limit in force: the old one until every region has confirmed its successor (R9).
+    fn limit(&self) -> Limit {
+        self.cluster.ledger.active_policies().policies[0].limit
     }
 
     /// After the trouble every region is leased again, and holds at least the floor that it wants.
@@ -316,7 +327,7 @@ impl World {
     }
 }
 
-fn policies(regions: &[Region], chance: &mut Chance) -> (Limit, PolicySet) {
+fn policies(regions: &[Region], chance: &mut Chance) -> PolicySet {
     let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
     let limit =
         Limit::TokenBucket { rate: tokens(chance.between(1, 60)), period: Duration::from_secs(1), burst: tokens(chance.between(1, 120)) };
@@ -337,5 +348,5 @@ fn policies(regions: &[Region], chance: &mut Chance) -> (Limit, PolicySet) {
     };
     let weight = |chance: &mut Chance| quorate_shared::policy::Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1) };
     let regions = regions.iter().map(|r| (r.name.clone(), weight(chance))).collect();
-    (limit, PolicySet { version: 0, regions, policies: vec![policy] })
+    PolicySet { version: 0, regions, policies: vec![policy] }
 }
