@@ -232,6 +232,18 @@ fn a_limit_lowered_and_raised_between_two_accesses_has_clamped() {
 }
 
 #[test]
+fn a_change_bears_on_the_next_for_a_month() {
+    let limit = charge("a", 1, 3600 * SECOND, 100);
+    for (days, level) in [(29, 3), (31, 50)] {
+        let mut region = Region::new();
+        region.apply(vec![], |finish| finish.changed = changed(capacity(1, 3)));
+        region.pass(days * 24 * 3600 * SECOND);
+        region.apply(vec![], |finish| finish.changed = changed(capacity(1, 50)));
+        assert_eq!(region.level(&limit), tokens(level), "after {days} days");
+    }
+}
+
+#[test]
 fn a_limit_lowered_holds_at_once() {
     let mut region = Region::new();
     assert!(region.check(&charge("a", 10, SECOND, 10)).fits);

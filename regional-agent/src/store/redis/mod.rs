@@ -23,9 +23,9 @@ use wire::Keys;
 const SETTLEMENTS_AT_ONCE: usize = 128;
 
 /// Which Redis, and how long to wait for it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RedisSettings {
-    /// `redis://[user:password@]host:port[/database]`, or `unix:///path`.
+    /// `redis://[user:password@]host:port[/database]`, or `unix:///path`. Not shown, for it may hold a password.
     pub url: String,
     /// Whose record and buckets.
     pub region: RegionName,
@@ -33,6 +33,13 @@ pub struct RedisSettings {
     pub decision_timeout: Duration,
     /// For a lease operation.
     pub lease_timeout: Duration,
+}
+
+impl std::fmt::Debug for RedisSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let timeouts = (self.decision_timeout, self.lease_timeout);
+        f.debug_struct("RedisSettings").field("region", &self.region).field("timeouts", &timeouts).finish_non_exhaustive()
+    }
 }
 
 impl RedisSettings {

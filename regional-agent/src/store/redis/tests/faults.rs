@@ -50,6 +50,7 @@ async fn a_wrong_password_is_an_error_that_does_not_repeat_it() {
     let store = RedisStore::new(&settings(&server.url)).expect("an address");
     let refused = store.decide(&question(&[limit()])).await;
     assert!(matches!(&refused, Err(StoreError::Refused(why)) if !why.contains("wrong")), "{refused:?}");
+    assert!(!format!("{:?} {store:?}", settings(&server.url)).contains("wrong"));
     assert!(RedisStore::new(&settings("not an address")).is_err());
 }
 
