@@ -183,6 +183,9 @@ pub async fn answered(request: RequestBuilder) -> Answered {
     Answered { status, headers, text: response.text().await.expect("a body") }
 }
 
+/// Every session here is the first of its number.
+const NONCE: u64 = 7;
+
 /// One region's agent.
 pub struct Agent {
     pub region: &'static str,
@@ -204,6 +207,7 @@ impl Agent {
             region: self.region.parse().expect("a name"),
             agent: format!("{}-1", self.region),
             number: self.number,
+            nonce: NONCE,
             echo: self.echo,
             drained: Vec::new(),
             policies: self.policies,
