@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Holding, Number};
 use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -33,14 +34,16 @@ pub(crate) struct Share {
     pub admitted: MicroTokens,
     /// Refusals, added up over sessions.
     pub refused: MicroTokens,
-    /// Totals by the last report of its session, for differences.
-    pub reported: ReportedTotals,
+    /// The last report, for differences.
+    pub reported: Option<ReportedTotals>,
 }
 
 /// Running totals of one session as last reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReportedTotals {
     pub session: u64,
+    /// When; `None` if that was in another office.
+    pub at: Option<LeaderTime>,
     pub admitted: MicroTokens,
     pub refused: MicroTokens,
 }
@@ -54,7 +57,7 @@ impl Default for Share {
             demand: MicroTokens::ZERO,
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
-            reported: ReportedTotals::default(),
+            reported: None,
         }
     }
 }
@@ -135,6 +138,14 @@ impl Share {
 }
 
 impl BudgetEntry {
+    /// A new office: no span can be measured from the old one into it.
+    pub fn forget_dates(&mut self) {
+        self.meter.restart();
+        for reported in self.shares.values_mut().filter_map(|share| share.reported.as_mut()) {
+            reported.at = None;
+        }
+    }
+
     /// The region's share, made if need be.
     pub fn share(&mut self, region: &RegionName) -> &mut Share {
         self.shares.entry(region.clone()).or_default()

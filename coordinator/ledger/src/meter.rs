@@ -1,7 +1,7 @@
 //! Measuring the overshoot of one budget from the regions' reports.
 
 use quorate_shared::policy::Limit;
-use quorate_shared::time::LeaderTime;
+use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -9,9 +9,10 @@ use std::time::Duration;
 /// A virtual queue that is served at the limit's rate: what stands in it beyond the burst was
 /// admitted beyond `B + R·W` over the interval since it last was empty.
 ///
-/// Reports say how much was admitted since the report before, not when, so admissions may seem
-/// up to one such span late and bunched: that much refill is allowed for. What is measured is
-/// therefore a lower bound of the true overshoot, with the resolution of one heartbeat.
+/// Reports say how much was admitted since the report before, not when, and are a while on their
+/// way, so admissions may seem late and bunched: the refill of that span and of one lease, by
+/// which a report is late at most while its region is live, is allowed for. What is measured is
+/// therefore a lower bound of the true overshoot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Meter {
     queue: MicroTokens,
@@ -20,14 +21,29 @@ pub(crate) struct Meter {
     span: Duration,
 }
 
+/// By which clock and lease a measurement is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    pub limit: Limit,
+    pub drift: Drift,
+    pub lease: Duration,
+}
+
 impl Meter {
-    /// Counts `admitted`, reported at `at` for the `span` before it, and gives the overshoot so far seen.
-    pub fn count(&mut self, admitted: MicroTokens, at: LeaderTime, span: Duration, limit: Limit) -> MicroTokens {
+    /// Counts `admitted`, reported at `at` for the `span` before it, and gives the overshoot so
+    /// far seen. After a span longer than a lease it begins anew.
+    pub fn count(&mut self, admitted: MicroTokens, at: LeaderTime, span: Duration, by: Measure) -> MicroTokens {
+        if span > by.lease {
+            self.restart();
+            return MicroTokens::ZERO;
+        }
         self.span = self.span.max(span);
-        let refill = refill(limit, at.since(self.at));
-        self.queue = self.queue.saturating_sub(refill).saturating_add(admitted);
+        // a slow clock of the leader is no overshoot
+        let served = refill(by.limit, by.drift.stretch(at.since(self.at)));
+        self.queue = self.queue.saturating_sub(served).saturating_add(admitted);
         self.at = self.at.max(at);
-        let allowed = limit.capacity().burst.saturating_add(refill_up(limit, self.span));
+        let late = refill(by.limit, by.drift.stretch(self.span.saturating_add(by.lease)));
+        let allowed = by.limit.capacity().burst.saturating_add(late).saturating_add(MicroTokens(1));
         self.queue.saturating_sub(allowed)
     }
 
@@ -43,17 +59,14 @@ fn refill(limit: Limit, span: Duration) -> MicroTokens {
     limit.capacity().rate.scale_floor(micros, period)
 }
 
-fn refill_up(limit: Limit, span: Duration) -> MicroTokens {
-    refill(limit, span).saturating_add(MicroTokens(1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn limit(rate: u64, burst: u64) -> Limit {
+    fn by(rate: u64, burst: u64) -> Measure {
         let tokens = |n| MicroTokens::from_tokens(n).expect("small");
-        Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(burst) }
+        let limit = Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(burst) };
+        Measure { limit, drift: Drift::default(), lease: Duration::from_secs(5) }
     }
 
     #[test]
@@ -61,7 +74,7 @@ mod tests {
         let mut meter = Meter::default();
         for second in 1..100 {
             let at = LeaderTime::ZERO.after(Duration::from_secs(second));
-            let seen = meter.count(MicroTokens(10_000_000), at, Duration::from_secs(1), limit(10, 20));
+            let seen = meter.count(MicroTokens(10_000_000), at, Duration::from_secs(1), by(10, 20));
             assert_eq!(seen, MicroTokens::ZERO, "second {second}");
         }
     }
@@ -70,7 +83,16 @@ mod tests {
     fn what_exceeds_burst_and_refill_is_seen() {
         let mut meter = Meter::default();
         let at = LeaderTime::ZERO.after(Duration::from_secs(1));
-        let seen = meter.count(MicroTokens(45_000_000), at, Duration::from_secs(1), limit(10, 20));
+        let seen = meter.count(MicroTokens(95_000_000), at, Duration::from_secs(1), by(10, 20));
         assert!(seen > MicroTokens(14_900_000) && seen <= MicroTokens(15_000_000), "{seen}");
+    }
+
+    #[test]
+    fn a_use_beyond_the_rate_is_seen_in_time() {
+        let mut meter = Meter::default();
+        let twice = |meter: &mut Meter, second| {
+            meter.count(MicroTokens(20_000_000), LeaderTime::ZERO.after(Duration::from_secs(second)), Duration::from_secs(1), by(10, 20))
+        };
+        assert!((1..30).any(|second| twice(&mut meter, second) > MicroTokens(100_000_000)));
     }
 }

@@ -3,6 +3,8 @@
 use crate::Ledger;
 use crate::budget::{BudgetEntry, ReportedTotals};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
+use crate::ledger::Founding;
+use crate::meter::Measure;
 use crate::session::Session;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
@@ -23,12 +25,11 @@ impl Ledger {
         }
         let at = self.advance_clock(stamped.office, stamped.at);
         self.expire(at);
-        let before = match self.accept(beat, at) {
-            Ok(before) => before,
-            Err(newest) => return Outcome::Heartbeat(Answer::Stale { newest }),
-        };
+        if let Err(newest) = self.accept(beat, at) {
+            return Outcome::Heartbeat(Answer::Stale { newest });
+        }
         self.take_echo(beat, at);
-        self.take_reports(beat, at, (before != LeaderTime::ZERO).then(|| at.since(before)));
+        self.take_reports(beat, at);
         self.activate_if_confirmed();
         self.take_plans(&stamped.plans);
         Outcome::Heartbeat(self.respond(beat, stamped.office, at))
@@ -43,21 +44,20 @@ impl Ledger {
     fn advance_clock(&mut self, office: Office, at: LeaderTime) -> LeaderTime {
         if self.clock.advance(office, at) {
             self.regions.values_mut().for_each(Session::forget_dates);
-            self.budgets.values_mut().for_each(|entry| entry.meter.restart());
+            self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
         }
         self.clock.at
     }
 
-    /// R1. Gives the date of the heartbeat before, or the newest number if this one is not newer.
-    fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<LeaderTime, Number> {
+    /// R1. Refuses with the newest number if this one is not newer.
+    fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<(), Number> {
         let session = self.regions.entry(beat.region.clone()).or_insert_with(|| Session::new(beat.agent.clone(), beat.store.clone()));
-        let before = session.last;
         if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);
         }
         session.agent.clone_from(&beat.agent);
         session.store.clone_from(&beat.store);
-        Ok(before)
+        Ok(())
     }
 
     fn take_echo(&mut self, beat: &Heartbeat, at: LeaderTime) {
@@ -84,7 +84,8 @@ impl Ledger {
         }
     }
 
-    fn take_reports(&mut self, beat: &Heartbeat, at: LeaderTime, span: Option<Duration>) {
+    fn take_reports(&mut self, beat: &Heartbeat, at: LeaderTime) {
+        let Some(Founding { drift, lease, .. }) = self.founding else { return };
         let mut named = BTreeSet::new();
         for report in &beat.reports {
             let Some(terms) = self.policies.active_terms(&report.budget) else { continue };
@@ -92,10 +93,9 @@ impl Ledger {
                 continue;
             }
             let entry = self.budgets.entry(report.budget.clone()).or_default();
-            let admitted = entry.share(&beat.region).take_report(report, beat.number.session);
-            // of the first report in an office nobody can say which span it covers
+            let (admitted, span) = entry.share(&beat.region).take_report(report, beat.number.session, at);
             if let Some(span) = span {
-                let overshoot = entry.meter.count(admitted, at, span, terms.limit);
+                let overshoot = entry.meter.count(admitted, at, span, Measure { limit: terms.limit, drift, lease });
                 let worst = self.overshoot.entry(report.budget.policy.clone()).or_default();
                 *worst = (*worst).max(overshoot);
             }
@@ -207,19 +207,19 @@ impl Ledger {
 }
 
 impl crate::budget::Share {
-    /// Takes a report; gives what was admitted since the one before.
-    fn take_report(&mut self, report: &Report, session: u64) -> MicroTokens {
-        // another session, or an agent that forgot an idle budget and counts it anew
-        if self.reported.session != session || report.admitted < self.reported.admitted {
-            self.reported = ReportedTotals { session, ..ReportedTotals::default() };
-        }
-        let admitted = report.admitted.saturating_sub(self.reported.admitted);
-        let refused = report.refused.saturating_sub(self.reported.refused);
-        self.reported = ReportedTotals { session, admitted: report.admitted, refused: report.refused };
-        self.admitted = self.admitted.saturating_add(admitted);
-        self.refused = self.refused.saturating_add(refused);
+    /// Takes a report; gives what was admitted since the one before, and the span between them
+    /// if that is known. Of what was admitted before the first report of a budget nobody can say when.
+    fn take_report(&mut self, report: &Report, session: u64, at: LeaderTime) -> (MicroTokens, Option<Duration>) {
+        let now = ReportedTotals { session, at: Some(at), admitted: report.admitted, refused: report.refused };
         self.demand = report.demand;
-        admitted
+        let Some(before) = self.reported.replace(now) else { return (MicroTokens::ZERO, None) };
+        // another session, or an agent that forgot an idle budget, counts anew
+        let anew = before.session != session || report.admitted < before.admitted || report.refused < before.refused;
+        let base = if anew { ReportedTotals::default() } else { before };
+        let admitted = report.admitted.saturating_sub(base.admitted);
+        self.admitted = self.admitted.saturating_add(admitted);
+        self.refused = self.refused.saturating_add(report.refused.saturating_sub(base.refused));
+        (admitted, before.at.map(|before| at.since(before)))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl PolicyTable {
             limit: share.limit,
             floor: share.floor,
             lendable: share.lendable,
-            cost: cost.unwrap_or_else(|| cost_of(&policy.cost, attribute)),
+            cost: cost.unwrap_or_else(|| policy.cost.of(attribute)),
             enforced: match policy.mode {
                 Mode::Enforce => true,
                 Mode::Observe => false,
@@ -133,13 +133,4 @@ fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
     let floor = now.floor.min(Capacity::new(rate(next.floor), next.floor.burst));
     let lendable = now.lendable.min(Capacity::new(rate(next.lendable), next.lendable.burst));
     FloorTerms { limit: now.limit, floor, lendable }
-}
-
-fn cost_of<'a>(rule: &CostRule, attribute: impl Fn(&str) -> Option<&'a str>) -> MicroTokens {
-    match rule {
-        CostRule::Fixed(cost) => *cost,
-        CostRule::ByAttribute { attribute: name, values, otherwise } => {
-            attribute(name).and_then(|value| values.get(value)).copied().unwrap_or(*otherwise)
-        }
-    }
 }

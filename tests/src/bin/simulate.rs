@@ -1,5 +1,7 @@
 //! Runs schedules of the simulator: `simulate --seeds N [--seed FIRST] [--trace]`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a command: it reads arguments and prints")]
+
 use quorate_tests::simulation::{Report, World};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
     let (mut asked, mut admitted, mut leased, mut violations) = (0, 0, 0, 0);
     for seed in first..first + seeds {
         let world = World::new(seed);
-        match if traced { world.traced() } else { world }.run() {
+        match if traced { world.telling(|at, event| println!("{at:>10} µs  {event}")) } else { world }.run() {
             Ok(Report { faults: of_seed, requests, leased_instants, .. }) => {
                 of_seed.into_iter().for_each(|(kind, n)| *faults.entry(kind).or_default() += n);
                 (asked, admitted, leased) = (asked + requests.0, admitted + requests.1, leased + leased_instants);

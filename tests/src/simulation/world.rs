@@ -35,6 +35,8 @@ pub struct Report {
     pub fingerprint: u64,
 }
 
+type Tell = Box<dyn FnMut(Micros, &str)>;
+
 /// Everything, at one instant.
 pub struct World {
     now: Micros,
@@ -51,7 +53,7 @@ pub struct World {
     budget: BudgetId,
     drift: Drift,
     report: Report,
-    traced: bool,
+    tell: Option<Tell>,
 }
 
 #[derive(Clone, Debug)]
@@ -95,7 +97,7 @@ impl World {
             budget,
             drift,
             report: Report::default(),
-            traced: false,
+            tell: None,
         };
         world.begin();
         world
@@ -112,10 +114,10 @@ impl World {
         }
     }
 
-    /// The same, telling on standard output what happens.
+    /// The same, telling each event, with its time, before it happens.
     #[must_use]
-    pub fn traced(mut self) -> Self {
-        self.traced = true;
+    pub fn telling(mut self, tell: impl FnMut(Micros, &str) + 'static) -> Self {
+        self.tell = Some(Box::new(tell));
         self
     }
 
@@ -129,8 +131,8 @@ impl World {
                 break;
             }
             self.now = at;
-            if self.traced {
-                println!("{at} {event:?}");
+            if let Some(tell) = &mut self.tell {
+                tell(at, &format!("{event:?}"));
             }
             self.happen(event)?;
             self.check()?;
