@@ -395,23 +395,46 @@ fn the_scripts_answer_as_the_store_in_memory_does() {
     }
 }
 
+/// Plays `operations` at ten tokens a second, then a question of five tokens.
+fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
+    let floor = Capacity::new(tokens(10), tokens(20));
+    let view = View { leased: false, whole_floor: false, lapsed: vec![], dated: Response::PRESENT, policies: None };
+    let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view };
+    let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
+    Stage::new().play(1_790_000_000_000_000, 0, [1_000_000; SUBJECTS], &all).expect("the same");
+}
+
+const SECOND: u64 = 1_000_000;
+
 #[test]
 fn a_change_of_limits_bears_on_the_next_for_a_month() {
-    let day = 24 * 3_600_000_000;
-    let high = Capacity::new(tokens(10), tokens(20));
-    for days in [4, 5, 6, 7] {
-        let mut operations = vec![open()];
-        operations.extend(respond(true, None));
+    for days in [5, 6, 7] {
+        let mut operations = Vec::from(respond(true, None));
         operations.extend(respond(false, Some(Capacity::new(tokens(1), tokens(2)))));
         for _ in 0..5 {
-            operations.push(Operation::Wait(days * day));
+            operations.push(Operation::Wait(days * 24 * 3_600 * SECOND));
             operations.extend(respond(false, None));
         }
-        operations.extend(respond(false, Some(high)));
-        let view = View { leased: false, whole_floor: false, lapsed: vec![], dated: Response::PRESENT, policies: None };
-        operations.push(Operation::Decide { charges: vec![Some(((high, high), 5_000_000, true))], view });
-        Stage::new().play(1_790_000_000_000_000, 0, [1_000_000; SUBJECTS], &operations).expect("the same");
+        operations.extend(respond(false, Some(Capacity::new(tokens(10), tokens(20)))));
+        play_and_ask(operations);
     }
+}
+
+#[test]
+fn a_change_after_a_loss_of_state_starts_from_nothing() {
+    let mut operations = Vec::from(respond(false, None));
+    operations.push(Operation::Wait(SECOND * 3 / 4));
+    operations.extend(respond(false, Some(Capacity::new(tokens(10), tokens(20)))));
+    play_and_ask(operations);
+}
+
+#[test]
+fn a_change_that_slowed_the_refill_is_remembered() {
+    let mut operations = Vec::from(respond(true, None));
+    operations.extend(respond(false, Some(Capacity::new(tokens(10), tokens(20)))));
+    operations.push(Operation::Wait(90 * SECOND));
+    operations.extend(respond(false, Some(Capacity::new(tokens(1), tokens(20)))));
+    play_and_ask(operations);
 }
 
 #[test]
