@@ -67,6 +67,7 @@ pub fn refused(error: &ProposeError) -> Refusal {
     match error {
         ProposeError::NotLeader { .. } => Refusal::no_leader(error.to_string()),
         ProposeError::Unavailable { .. } => Refusal::outcome_unknown(error.to_string()),
+        ProposeError::TooLarge { most, .. } => Refusal::too_large(*most),
         ProposeError::Fatal(detail) => Refusal::stopped(detail),
     }
 }

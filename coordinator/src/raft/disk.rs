@@ -22,6 +22,7 @@ const CACHE_BYTES: usize = 8 << 20;
 /// The open store.
 pub struct Disk {
     path: PathBuf,
+    identity: u64,
     open: RwLock<Option<Open>>,
     writer: Mutex<Option<Writer>>,
     failure: watch::Receiver<Option<String>>,
@@ -56,10 +57,13 @@ impl Disk {
         check_owner(&view, &path, node)?;
         let snapshot = view.meta::<SnapshotMeta>(key::SNAPSHOT_META).map_err(|error| unreadable(&path, &error))?;
         let unstartable = |source| StartError::DataDir { path: path.clone(), source };
+        let identity = view.meta(key::IDENTITY).map_err(|error| unreadable(&path, &error))?;
+        let identity = identity.ok_or_else(|| damaged(&path, "it has no identity"))?;
         let (db, counters) = (Arc::new(db), Arc::new(Counters::default()));
         let writer = writer::start(db.clone(), end_of(snapshot.as_ref()), counters.clone()).map_err(unstartable)?;
         Ok(Arc::new(Self {
             path,
+            identity,
             open: RwLock::new(Some(Open { db, _dir: dir })),
             failure: writer.failure.clone(),
             writer: Mutex::new(Some(writer)),
@@ -70,6 +74,11 @@ impl Disk {
     /// The store's file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Drawn at random when the store was made: tells it from a later one of the same node.
+    pub fn identity(&self) -> u64 {
+        self.identity
     }
 
     /// What is on disk at this moment, whatever is written later.
@@ -207,9 +216,11 @@ fn create(dir: &DataDir, node: u64) -> Result<(), redb::Error> {
     transaction.open_table(LOG)?;
     {
         let node = format::encode(&node).map_err(io::Error::from)?;
+        let identity = format::encode(&getrandom::u64().map_err(io::Error::other)?).map_err(io::Error::from)?;
         let mut meta = transaction.open_table(META)?;
         meta.insert(key::FORMAT, [format::VERSION].as_slice())?;
         meta.insert(key::NODE, node.as_slice())?;
+        meta.insert(key::IDENTITY, identity.as_slice())?;
     }
     transaction.commit()?;
     drop(db);
@@ -217,19 +228,22 @@ fn create(dir: &DataDir, node: u64) -> Result<(), redb::Error> {
 }
 
 fn check_owner(view: &View, path: &Path, node: u64) -> Result<(), StartError> {
-    let damaged = |detail: &str| StartError::Corrupted { path: path.to_owned(), detail: detail.to_owned() };
     match view.bytes(key::FORMAT).map_err(|error| unreadable(path, &error))?.as_deref() {
         Some([format::VERSION]) => {}
         Some([found]) if *found > format::VERSION => {
             return Err(StartError::NewerFormat { path: path.to_owned(), found: *found, known: format::VERSION });
         }
-        _ => return Err(damaged("it has no format version")),
+        _ => return Err(damaged(path, "it has no format version")),
     }
     let found = view.meta::<u64>(key::NODE).map_err(|error| unreadable(path, &error))?;
-    match found.ok_or_else(|| damaged("it does not say whose it is"))? {
+    match found.ok_or_else(|| damaged(path, "it does not say whose it is"))? {
         found if found == node => Ok(()),
         found => Err(StartError::OtherNode { path: path.to_owned(), found, wanted: node }),
     }
+}
+
+fn damaged(path: &Path, detail: &str) -> StartError {
+    StartError::Corrupted { path: path.to_owned(), detail: detail.to_owned() }
 }
 
 /// The error that something in the store cannot be read.

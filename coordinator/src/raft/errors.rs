@@ -89,6 +89,14 @@ pub enum ProposeError {
         /// How long the caller waited.
         waited: Duration,
     },
+    /// The command is so large that no follower would take it.
+    #[error("a command of {bytes} bytes is larger than {most}, the most that is replicated")]
+    TooLarge {
+        /// Its size, encoded.
+        bytes: usize,
+        /// The largest.
+        most: usize,
+    },
     /// The node has stopped for good.
     #[error("this node has stopped: {0}")]
     Fatal(String),
@@ -108,6 +116,15 @@ pub enum FormationError {
         theirs: String,
         /// Ours.
         ours: String,
+    },
+    /// The cluster knows this node with another data directory: it lost its own.
+    #[error(
+        "the cluster knows node {node} with another data directory than the one it has now; it takes no part, since what it promised is \
+         lost: start it under a new number, or put its data directory back"
+    )]
+    LostDisk {
+        /// This node.
+        node: u64,
     },
     /// This node is not among the members.
     #[error("node {0} is not among the members that it was started with; it waits to be added to the cluster")]

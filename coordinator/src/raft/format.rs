@@ -39,17 +39,42 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FormatError> {
     Ok(bytes)
 }
 
+/// How long the bytes of `value` would be.
+pub fn length<T: Serialize>(value: &T) -> Result<usize, FormatError> {
+    let mut count = Count(1);
+    let mut serializer = rmp_serde::Serializer::new(&mut count).with_struct_map();
+    value.serialize(&mut serializer).map_err(|e| FormatError::Unwritable(e.to_string()))?;
+    Ok(count.0)
+}
+
+/// Counts what is written to it.
+struct Count(usize);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Refuses bytes of a format that this program does not read, whatever follows.
+pub fn check_version(bytes: &[u8]) -> Result<&[u8], FormatError> {
+    match bytes.split_first() {
+        Some((&VERSION, rest)) => Ok(rest),
+        None | Some((0, _)) => Err(FormatError::Malformed("no format version".to_owned())),
+        Some((&found, _)) => Err(FormatError::Newer { found }),
+    }
+}
+
 /// The value of `bytes`, all of them.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError> {
-    let malformed = |e: &dyn std::fmt::Display| FormatError::Malformed(e.to_string());
-    let (version, mut rest) = bytes.split_first().ok_or_else(|| malformed(&"empty"))?;
-    match *version {
-        0 => return Err(malformed(&"format version 0")),
-        VERSION => {}
-        found => return Err(FormatError::Newer { found }),
-    }
-    let value = rmp_serde::from_read(&mut rest).map_err(|e| malformed(&e))?;
-    if rest.is_empty() { Ok(value) } else { Err(malformed(&"bytes left over")) }
+    let mut rest = check_version(bytes)?;
+    let value = rmp_serde::from_read(&mut rest).map_err(|e| FormatError::Malformed(e.to_string()))?;
+    if rest.is_empty() { Ok(value) } else { Err(FormatError::Malformed("bytes left over".to_owned())) }
 }
 
 #[cfg(test)]
@@ -60,6 +85,7 @@ mod tests {
     fn what_is_written_is_read_and_nothing_else_is() {
         let bytes = encode(&("a", 7u64)).expect("encodes");
         assert_eq!(decode::<(String, u64)>(&bytes), Ok(("a".to_owned(), 7)));
+        assert_eq!(length(&("a", 7u64)), Ok(bytes.len()));
         let newer = [&[2], &bytes[1..]].concat();
         assert_eq!(decode::<(String, u64)>(&newer), Err(FormatError::Newer { found: 2 }));
         let longer = [&bytes[..], &[0]].concat();

@@ -296,3 +296,34 @@ fn end(range: &impl RangeBounds<u64>) -> u64 {
 fn hole(index: u64) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the log has no entry {index}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::tests::entry;
+
+    #[test]
+    fn what_is_not_on_disk_stays_in_memory() {
+        let mut tail = Tail::default();
+        let entries = 2 * TAIL_ENTRIES as u64;
+        (0..entries).for_each(|index| tail.push(index, entry(index), 1));
+        tail.flushed(5);
+        assert_eq!(tail.first(), Some(5));
+        tail.flushed(entries);
+        assert_eq!((tail.entries.len(), tail.bytes), (TAIL_ENTRIES, TAIL_ENTRIES));
+        tail.push(entries, entry(entries), TAIL_BYTES);
+        tail.flushed(entries);
+        assert_eq!((tail.first(), tail.bytes), (Some(entries), TAIL_BYTES));
+    }
+
+    #[test]
+    fn an_entry_that_comes_again_is_not_taken_for_the_one_on_disk() {
+        let mut tail = Tail::default();
+        (0..10).for_each(|index| tail.push(index, entry(index), 1));
+        tail.flushed(10);
+        tail.truncate(4);
+        (4..3_000).for_each(|index| tail.push(index, entry(index), 1));
+        tail.flushed(4);
+        assert_eq!(tail.first(), Some(4));
+    }
+}

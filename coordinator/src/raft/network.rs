@@ -2,7 +2,7 @@
 
 use super::format;
 use super::settings::RaftSettings;
-use super::types::{Snapshot, TypeConfig, Vote};
+use super::types::{Member, Snapshot, TypeConfig, Vote};
 use super::wire::{self, SnapshotHead};
 use bytes::{Bytes, BytesMut};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
@@ -10,7 +10,7 @@ use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, OptionalSend, RPCTypes};
+use openraft::{OptionalSend, RPCTypes};
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,9 +43,9 @@ impl Network {
         })
     }
 
-    /// The peer `target` at `address`.
+    /// Whoever has the number `target` and is at `address`.
     pub fn peer(&self, target: u64, address: &str) -> Peer {
-        Peer { network: self.clone(), target, address: address.to_owned(), heartbeats: false }
+        Peer { network: self.clone(), target, identity: None, address: address.to_owned(), heartbeats: false }
     }
 }
 
@@ -68,6 +68,7 @@ fn client(patience: Duration) -> reqwest::Result<Client> {
 pub struct Peer {
     network: Network,
     target: u64,
+    identity: Option<u64>,
     address: String,
     heartbeats: bool,
 }
@@ -149,6 +150,9 @@ impl Peer {
 
     async fn exchange<A: DeserializeOwned>(&self, request: RequestBuilder, timeout: Duration) -> Result<A, PeerError> {
         let mut request = request.header(wire::TO, self.target).timeout(timeout);
+        if let Some(identity) = self.identity {
+            request = request.header(wire::IDENTITY, identity);
+        }
         if let Some(token) = &self.network.token {
             request = request.bearer_auth(token);
         }
@@ -201,12 +205,12 @@ impl Peer {
 impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = Peer;
 
-    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Peer {
-        self.peer(target, &node.addr)
+    async fn new_client(&mut self, target: u64, member: &Member) -> Peer {
+        Peer { identity: Some(member.identity), ..self.peer(target, &member.address) }
     }
 
-    async fn new_heartbeat_client(&mut self, target: u64, node: &BasicNode) -> Peer {
-        Peer { heartbeats: true, ..self.peer(target, &node.addr) }
+    async fn new_heartbeat_client(&mut self, target: u64, member: &Member) -> Peer {
+        Peer { heartbeats: true, ..self.new_client(target, member).await }
     }
 }
 

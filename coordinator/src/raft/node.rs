@@ -3,15 +3,17 @@
 use super::data_dir::DataDir;
 use super::disk::{self, Disk};
 use super::errors::{FormationError, ProposeError, StartError};
-use super::formation;
+use super::format;
+use super::formation::Candidate;
 use super::log_store::LogStore;
 use super::network::Network;
 use super::office::OfficeClock;
 use super::peer_routes::{self, Answerer};
 use super::settings::RaftSettings;
 use super::state_machine::StateMachine;
-use super::status::{Leadership, RaftStatus, leads};
+use super::status::{Leadership, RaftStatus, heir, leads};
 use super::types::{Metrics, Proposal, Raft, TypeConfig};
+use super::wire;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
 use quorate_ledger::{Command, Ledger, Outcome};
@@ -20,6 +22,9 @@ use quorate_shared::time::LeaderTime;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+/// A leader that ends waits so many heartbeats for another to take over.
+const HAND_OVER_HEARTBEATS: u32 = 5;
 
 /// A running node.
 ///
@@ -65,9 +70,11 @@ impl RaftNode {
     /// cluster. Returns once this node knows that the cluster exists; it may have no leader yet.
     ///
     /// # Errors
-    /// If members were started with different lists, or this node is not in its own.
+    /// If members were started with different lists, this node is not in its own, or the cluster
+    /// knows it with another data directory. It then takes no part in the cluster.
     pub async fn initialize(&self) -> Result<(), FormationError> {
-        formation::form(self.settings.node, &self.settings.members, &self.raft, &self.log, &self.network).await
+        let (node, members, identity) = (self.settings.node, &self.settings.members, self.disk.identity());
+        Candidate { node, identity, members, log: &self.log }.form(&self.raft, &self.network).await
     }
 
     /// Puts a command into the log and waits until it is applied here.
@@ -76,6 +83,10 @@ impl RaftNode {
     /// [`ProposeError::NotLeader`]: it was not taken, try there. [`ProposeError::Unavailable`]:
     /// it may or may not be applied.
     pub async fn propose(&self, command: Command) -> Result<Outcome, ProposeError> {
+        let bytes = format::length(&command).map_err(|error| ProposeError::Fatal(error.to_string()))?;
+        if bytes > wire::COMMAND_BYTES {
+            return Err(ProposeError::TooLarge { bytes, most: wire::COMMAND_BYTES });
+        }
         let waited = self.settings.propose_timeout;
         let written = async {
             self.confirmed().await;
@@ -105,7 +116,8 @@ impl RaftNode {
 
     /// The cluster as this node sees it.
     pub fn status(&self) -> RaftStatus {
-        RaftStatus::of(&self.metrics(), self.disk.counts())
+        let applied = self.state.applied().read().last;
+        RaftStatus::of(&self.metrics(), applied, self.disk.counts())
     }
 
     /// Who leads, now and after each change.
@@ -154,9 +166,11 @@ impl RaftNode {
         tokio::select! { why = self.disk.failed() => why, why = stopped => why }
     }
 
-    /// Takes no further part in the cluster, writes what is left to write, and gives the data
-    /// directory back.
+    /// Hands the lead over if it is here, takes no further part in the cluster, writes what is
+    /// left to write, and gives the data directory back. Until this returns, the other nodes
+    /// should still reach this one.
     pub async fn shutdown(&self) {
+        self.hand_over().await;
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(%error, "the consensus module did not end well");
         }
@@ -171,10 +185,23 @@ impl RaftNode {
     pub fn peer_routes(&self) -> axum::Router {
         peer_routes::routes(Answerer {
             node: self.settings.node,
+            identity: self.disk.identity(),
             members: self.settings.members.clone(),
             raft: self.raft.clone(),
             log: self.log.clone(),
         })
+    }
+
+    /// Spares the others the wait for an election: asks one of them to lead.
+    async fn hand_over(&self) {
+        let patience = self.settings.heartbeat * HAND_OVER_HEARTBEATS;
+        let metrics = self.metrics();
+        let Some(heir) = heir(&metrics, patience).filter(|_| leads(&metrics)) else { return };
+        let mut leadership = self.leadership.clone();
+        if self.transfer_leader(heir).await.is_ok() {
+            // If it does not answer in time, the others elect a leader as if this node had crashed.
+            let _ = tokio::time::timeout(patience, leadership.wait_for(|now| !now.here)).await;
+        }
     }
 
     /// A copy: whoever holds openraft's own would hold it up.
@@ -193,7 +220,7 @@ impl RaftNode {
 
     fn not_leader(&self, forward: ForwardToLeader<TypeConfig>) -> ProposeError {
         let leader = forward.leader_id.zip(forward.leader_node).filter(|(id, _)| *id != self.settings.node);
-        ProposeError::NotLeader { leader: leader.map(|(id, node)| (id, node.addr)) }
+        ProposeError::NotLeader { leader: leader.map(|(id, member)| (id, member.address)) }
     }
 }
 

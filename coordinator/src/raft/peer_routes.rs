@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use openraft::async_runtime::watch::WatchReceiver;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ use std::future::Future;
 pub struct Answerer {
     /// This node.
     pub node: u64,
+    /// The identity of its data directory.
+    pub identity: u64,
     /// The first members, as it was told.
     pub members: BTreeMap<u64, String>,
     /// Its consensus module.
@@ -37,19 +40,31 @@ pub fn routes(answerer: Answerer) -> Router {
         .route(wire::VOTE, post(vote))
         .route(wire::PRE_VOTE, post(pre_vote))
         .route(wire::TRANSFER_LEADER, post(transfer_leader))
-        .route(wire::FORMATION, get(formation))
         .layer(DefaultBodyLimit::max(wire::MESSAGE_BYTES));
     let snapshots = Router::new().route(wire::SNAPSHOT, post(snapshot)).layer(DefaultBodyLimit::max(wire::SNAPSHOT_BYTES));
-    messages.merge(snapshots).layer(middleware::from_fn_with_state(answerer.clone(), only_for_this_node)).with_state(answerer)
+    let to_member = messages.merge(snapshots).layer(middleware::from_fn_with_state(answerer.clone(), only_for_this_disk));
+    let to_node = to_member.route(wire::FORMATION, get(formation));
+    to_node.layer(middleware::from_fn_with_state(answerer.clone(), only_for_this_node)).with_state(answerer)
 }
 
 /// A message for another node must not be answered, or one node votes with two voices.
 async fn only_for_this_node(State(answerer): State<Answerer>, request: Request, next: Next) -> Response {
-    let to = request.headers().get(wire::TO).and_then(|to| to.to_str().ok()).and_then(|to| to.parse().ok());
-    if to == Some(answerer.node) {
+    if number(&request, wire::TO) == Some(answerer.node) {
         return next.run(request).await;
     }
     (StatusCode::MISDIRECTED_REQUEST, format!("this is node {}", answerer.node)).into_response()
+}
+
+/// What a node promised before it lost its disk, it does not know: it must not promise again.
+async fn only_for_this_disk(State(answerer): State<Answerer>, request: Request, next: Next) -> Response {
+    if number(&request, wire::IDENTITY) == Some(answerer.identity) {
+        return next.run(request).await;
+    }
+    (StatusCode::MISDIRECTED_REQUEST, format!("node {} has another data directory now", answerer.node)).into_response()
+}
+
+fn number(request: &Request, header: &str) -> Option<u64> {
+    request.headers().get(header)?.to_str().ok()?.parse().ok()
 }
 
 async fn append(State(answerer): State<Answerer>, body: Bytes) -> Response {
@@ -70,6 +85,8 @@ async fn transfer_leader(State(answerer): State<Answerer>, body: Bytes) -> Respo
 
 async fn snapshot(State(answerer): State<Answerer>, body: Bytes) -> Response {
     match wire::split(&body) {
+        // Past this point, data that cannot be read would stop the node.
+        Ok((_, data)) if let Err(error) = format::check_version(&data) => refused(&error),
         Ok((head, data)) => {
             let snapshot = Snapshot { meta: head.meta, snapshot: data };
             reply(answerer.raft.install_full_snapshot(head.vote, snapshot).await)
@@ -79,7 +96,10 @@ async fn snapshot(State(answerer): State<Answerer>, body: Bytes) -> Response {
 }
 
 async fn formation(State(answerer): State<Answerer>) -> Response {
-    encoded(&FormationState { pristine: answerer.log.is_pristine(), members: answerer.members })
+    let membership = answerer.raft.metrics().borrow_watched().membership_config.clone();
+    let known = membership.nodes().map(|(id, member)| (*id, member.identity)).collect();
+    let pristine = answerer.log.is_pristine();
+    encoded(&FormationState { pristine, members: answerer.members, identity: answerer.identity, known })
 }
 
 async fn answer<Q, A, E, F>(body: &[u8], ask: impl FnOnce(Q) -> F) -> Response

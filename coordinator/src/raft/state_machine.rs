@@ -2,12 +2,12 @@
 
 use super::disk::{Disk, end_of};
 use super::format;
-use super::types::{LogId, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
+use super::types::{LogId, Member, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
 use super::writer::{Change, key};
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
-use openraft::{BasicNode, EntryPayload, OptionalSend};
+use openraft::{EntryPayload, OptionalSend};
 use parking_lot::RwLock;
 use quorate_ledger::{Ledger, Outcome};
 use std::io;
@@ -34,7 +34,7 @@ impl Applied {
         Self { ledger, last: meta.last_log_id, membership: meta.last_membership.clone() }
     }
 
-    fn apply(&mut self, id: LogId, payload: EntryPayload<Proposal, u64, BasicNode>) -> Outcome {
+    fn apply(&mut self, id: LogId, payload: EntryPayload<Proposal, u64, Member>) -> Outcome {
         self.last = Some(id);
         match payload {
             EntryPayload::Blank => Outcome::Done,

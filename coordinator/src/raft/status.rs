@@ -1,7 +1,8 @@
 //! What a node knows of the cluster, in plain values.
 
-use super::types::Metrics;
-use openraft::ServerState;
+use super::types::{LogId, Metrics};
+use openraft::{Instant, ServerState};
+use std::time::Duration;
 
 /// Who leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl Leadership {
         let here = leads(metrics);
         // A leader that restarted is still named by its last vote, but leads no more.
         let known = metrics.current_leader.filter(|leader| here || *leader != metrics.id);
-        let address = |id: u64| metrics.membership_config.get_node(&id).map(|node| node.addr.clone()).unwrap_or_default();
+        let address = |id: u64| metrics.membership_config.get_node(&id).map(|node| node.address.clone()).unwrap_or_default();
         Self { term: metrics.current_term, leader: known.map(|id| (id, address(id))), here }
     }
 }
@@ -67,15 +68,23 @@ pub(super) fn leads(metrics: &Metrics) -> bool {
     metrics.running_state.is_ok() && metrics.state == ServerState::Leader
 }
 
+/// The voter that should lead if this leader ends: of those that answered within `fresh`, the
+/// one that lags least.
+pub(super) fn heir(metrics: &Metrics, fresh: Duration) -> Option<u64> {
+    let answers = |id: u64| metrics.heartbeat.as_ref()?.get(&id)?.map(|answered| answered.elapsed() < fresh);
+    let others = metrics.membership_config.voter_ids().filter(|id| *id != metrics.id && answers(*id) == Some(true));
+    others.max_by_key(|id| metrics.replication.as_ref().and_then(|has| *has.get(id)?))
+}
+
 impl RaftStatus {
-    pub(super) fn of(metrics: &Metrics, (disk_changes, disk_commits): (u64, u64)) -> Self {
+    pub(super) fn of(metrics: &Metrics, applied: Option<LogId>, (disk_changes, disk_commits): (u64, u64)) -> Self {
         let Leadership { term, leader, .. } = Leadership::of(metrics);
         Self {
             node: metrics.id,
             leader,
             term,
             state: state(metrics),
-            applied: metrics.last_applied.map_or(0, |last| last.index),
+            applied: applied.map_or(0, |last| last.index),
             last_log: metrics.last_log_index.unwrap_or(0),
             snapshot: metrics.snapshot.map(|last| last.index),
             members: members(metrics),
@@ -107,5 +116,5 @@ fn members(metrics: &Metrics) -> Vec<MemberStatus> {
     };
     let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
     let nodes = metrics.membership_config.nodes();
-    nodes.map(|(id, node)| MemberStatus { id: *id, address: node.addr.clone(), voter: voters.contains(id), lag: lag(*id) }).collect()
+    nodes.map(|(id, node)| MemberStatus { id: *id, address: node.address.clone(), voter: voters.contains(id), lag: lag(*id) }).collect()
 }

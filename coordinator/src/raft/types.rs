@@ -1,7 +1,6 @@
 //! What openraft is told about our types.
 
 use super::state_machine::StateMachine;
-use openraft::impls::BasicNode;
 use openraft::type_config::alias;
 use quorate_ledger::{Command, Outcome};
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,7 @@ openraft::declare_raft_types!(
         D = Proposal,
         R = Outcome,
         NodeId = u64,
-        Node = BasicNode,
+        Node = Member,
 );
 
 /// The running consensus module.
@@ -33,6 +32,16 @@ pub type SnapshotMeta = alias::SnapshotMetaOf<TypeConfig>;
 pub type Snapshot = alias::SnapshotOf<TypeConfig, bytes::Bytes>;
 /// What openraft says of itself.
 pub type Metrics = openraft::RaftMetrics<TypeConfig>;
+
+/// What the cluster's own record says of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Host and port.
+    pub address: String,
+    /// See [`super::disk::Disk::identity`]: a message to a member says which data directory it
+    /// is for, so one that lost its own neither votes nor acknowledges under its old number.
+    pub identity: u64,
+}
 
 /// A command on its way through the log. Shared, since the log's tail, each follower's
 /// replication and the state machine all hold it for a while.

@@ -21,7 +21,11 @@ pub const FORMATION: &str = "/raft/formation";
 
 /// Header: the number of the node that the message is for. An address may have changed hands.
 pub const TO: &str = "quorate-raft-to";
+/// Header: the identity of the data directory that the message is for.
+pub const IDENTITY: &str = "quorate-raft-identity";
 
+/// A command is smaller than this, so that a message with one fits.
+pub const COMMAND_BYTES: usize = 16 << 20;
 /// A message other than a snapshot, and every answer, is smaller than this.
 pub const MESSAGE_BYTES: usize = 64 << 20;
 /// A snapshot is smaller than this.
@@ -34,6 +38,10 @@ pub struct FormationState {
     pub pristine: bool,
     /// The first members, as it was told.
     pub members: BTreeMap<u64, String>,
+    /// The identity of its data directory.
+    pub identity: u64,
+    /// The identities of all members of its cluster, as far as it knows them.
+    pub known: BTreeMap<u64, u64>,
 }
 
 /// What precedes a snapshot's data.

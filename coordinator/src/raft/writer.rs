@@ -19,6 +19,8 @@ pub mod key {
     pub const FORMAT: &str = "format";
     /// Whose store this is.
     pub const NODE: &str = "node";
+    /// Tells this store from a later one of the same node.
+    pub const IDENTITY: &str = "identity";
     /// The vote.
     pub const VOTE: &str = "vote";
     /// The last committed entry's place.
@@ -253,30 +255,46 @@ mod tests {
         }
     }
 
-    fn write(writer: &Writer) -> io::Result<()> {
+    fn write(writer: &Writer, change: Change) -> io::Result<()> {
         let (tell, told) = channel();
         let done = Box::new(move |result| tell.send(result).expect("awaited"));
-        let change = Change::Meta(key::VOTE, Some(vec![1]));
         writer.queue.send(Job { change, done: Some(done) }).expect("the thread runs");
         told.recv().expect("told")
+    }
+
+    fn vote() -> Change {
+        Change::Meta(key::VOTE, Some(vec![1]))
+    }
+
+    fn writer(disk: impl StorageBackend) -> (Writer, Arc<Database>) {
+        let db = Arc::new(Database::builder().create_with_backend(disk).expect("made"));
+        (start(db.clone(), 0, Arc::default()).expect("started"), db)
     }
 
     #[test]
     fn after_a_failed_flush_nothing_is_acknowledged_any_more() {
         let fails = Arc::new(AtomicBool::new(false));
-        let disk = Moody { memory: InMemoryBackend::new(), fails: fails.clone() };
-        let db = Arc::new(Database::builder().create_with_backend(disk).expect("made"));
-        let counters = Arc::new(Counters::default());
-        let writer = start(db, 0, counters.clone()).expect("started");
-        write(&writer).expect("written");
+        let (writer, _) = writer(Moody { memory: InMemoryBackend::new(), fails: fails.clone() });
+        write(&writer, vote()).expect("written");
         fails.store(true, Ordering::Relaxed);
-        let error = write(&writer).expect_err("not flushed").to_string();
+        let error = write(&writer, vote()).expect_err("not flushed").to_string();
         assert!(error.contains("the disk is gone"), "{error}");
         fails.store(false, Ordering::Relaxed);
-        write(&writer).expect_err("the disk's recovery changes nothing");
-        assert_eq!(counters.commits.load(Ordering::Relaxed), 1);
+        write(&writer, vote()).expect_err("the disk's recovery changes nothing");
         assert!(writer.failure.borrow().as_ref().is_some_and(|why| why.contains("the disk is gone")));
         drop(writer.queue);
         writer.thread.join().expect("ends");
+    }
+
+    #[test]
+    fn what_follows_a_change_that_failed_is_not_written_either() {
+        let (writer, db) = writer(InMemoryBackend::new());
+        let transaction = db.begin_write().expect("begun");
+        transaction.open_table(TableDefinition::<u64, u64>::new("meta")).expect("a table of another type");
+        transaction.commit().expect("committed");
+        let append = |index| Change::Append(vec![(index, vec![1])]);
+        write(&writer, append(1)).expect("written");
+        write(&writer, vote()).expect_err("no such table");
+        write(&writer, append(2)).expect_err("it came after a change that is lost");
     }
 }

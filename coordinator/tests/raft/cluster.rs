@@ -1,6 +1,6 @@
 //! Three nodes in one process: they elect, replicate, restart, and catch up.
 
-use crate::harness::{Cluster, PATIENCE, Served, applied, author, entry, found};
+use crate::harness::{Cluster, PATIENCE, Served, applied, author, entry, found, unheard};
 use quorate_coordinator::raft::{ProposeError, RaftNode};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::Office;
@@ -126,8 +126,7 @@ async fn a_leader_without_a_majority_takes_nothing_and_says_so_in_time() {
     let first = leader.propose(entry("to nobody")).await.expect_err("no majority");
     assert!(begun.elapsed() < Duration::from_secs(5));
     assert!(matches!(first, ProposeError::Unavailable { .. } | ProposeError::NotLeader { leader: None }), "{first}");
-    let refused = async { while leader.propose(entry("to nobody")).await != Err(ProposeError::NotLeader { leader: None }) {} };
-    tokio::time::timeout(PATIENCE, refused).await.expect("its lease ends");
+    unheard(&leader).await;
     for other in others {
         cluster.start_node(other).await;
     }
@@ -178,4 +177,19 @@ async fn a_node_that_is_shut_down_says_that_it_has_stopped() {
     assert!(matches!(node.propose(entry("too late")).await, Err(ProposeError::Fatal(_))));
     assert_eq!((node.office(), node.wait_for_leader().await), (None, None));
     assert_eq!(node.status().state, "shutdown");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_ends_in_good_order_hands_over_before_anybody_misses_it() {
+    let mut cluster = Cluster::start(3, |settings| {
+        settings.election_timeout = (Duration::from_secs(60), Duration::from_secs(80));
+    })
+    .await;
+    let id = cluster.leader().await.status().node;
+    let begun = Instant::now();
+    cluster.stop_node(id).await;
+    cluster.leader().await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "an election would begin after {:?}", begun.elapsed());
+    cluster.propose(entry("to the heir")).await;
+    cluster.stop().await;
 }

@@ -1,6 +1,6 @@
 //! Nodes of a coordinator in this process, over real loopback connections.
 
-use quorate_coordinator::raft::{RaftNode, RaftSettings};
+use quorate_coordinator::raft::{ProposeError, RaftNode, RaftSettings};
 use quorate_ledger::{Author, Command, Outcome};
 use quorate_shared::names::SubjectKey;
 use quorate_shared::time::Drift;
@@ -34,9 +34,10 @@ impl Served {
 
     /// Ends the node in good order.
     pub async fn stop(self) {
-        self.server.abort();
-        let _ = self.server.await;
         self.node.shutdown().await;
+        self.server.abort();
+        // It was aborted: there is nothing to be told.
+        let _ = self.server.await;
     }
 }
 
@@ -75,6 +76,8 @@ impl Cluster {
 
     pub fn settings(&self, id: u64) -> RaftSettings {
         let mut settings = RaftSettings::new(id, self.members[&id].clone(), self.members.clone(), self.data_dir(id));
+        // A busy machine must not cost a leader its office unless a test is about that.
+        settings.election_timeout = (Duration::from_secs(2), Duration::from_secs(3));
         (self.change)(&mut settings);
         settings
     }
@@ -137,6 +140,20 @@ pub async fn applied(node: &RaftNode, index: u64) {
         }
     };
     tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{index} not reached: {:?}", node.status()));
+}
+
+/// Proposes to a leader that reaches no majority until it takes nothing any more.
+pub async fn unheard(leader: &RaftNode) {
+    let refused = async {
+        loop {
+            match leader.propose(entry("to nobody")).await {
+                Err(ProposeError::NotLeader { leader: None }) => return,
+                Err(ProposeError::Unavailable { .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, refused).await.expect("its lease ends");
 }
 
 /// Members 1 to `size` at free ports of loopback.

@@ -1,7 +1,9 @@
 //! Starts that are refused, and clusters that are not formed.
 
-use crate::harness::{PATIENCE, Served, alone, members};
-use quorate_coordinator::raft::{FormationError, RaftNode, RaftSettings, StartError};
+use crate::harness::{Cluster, PATIENCE, Served, alone, entry, members, unheard};
+use quorate_coordinator::raft::{FormationError, ProposeError, RaftNode, RaftSettings, StartError};
+use quorate_ledger::Outcome;
+use reqwest::StatusCode;
 use std::collections::BTreeMap;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,4 +67,57 @@ async fn members_with_different_lists_form_nothing() {
         assert_eq!(served.node.status().members, []);
         served.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_lost_its_disk_takes_no_part_under_its_old_number() {
+    let mut cluster = Cluster::start(3, |_| {}).await;
+    cluster.propose(entry("before")).await;
+    let lost = cluster.nodes.keys().copied().find(|id| cluster.node(*id).office().is_none()).expect("a follower");
+    cluster.stop_node(lost).await;
+    std::fs::remove_dir_all(cluster.data_dir(lost)).expect("lost");
+    cluster.start_node(lost).await;
+    match cluster.node(lost).initialize().await {
+        Err(error @ FormationError::LostDisk { node }) if node == lost => assert!(error.to_string().contains("another data directory")),
+        other => panic!("{other:?}"),
+    }
+    let other = cluster.nodes.keys().copied().find(|id| *id != lost && cluster.node(*id).office().is_none()).expect("a follower");
+    cluster.stop_node(other).await;
+    let leader = cluster.leader().await;
+    unheard(&leader).await;
+    let status = cluster.node(lost).status();
+    assert_eq!((status.last_log, status.term), (0, 0), "{status:?}");
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_for_another_node_or_another_disk_is_not_answered() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let settings = alone(dir.path());
+    let address = settings.address.clone();
+    let served = Served::start(settings).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    for (headers, want) in [
+        (vec![], StatusCode::MISDIRECTED_REQUEST),
+        (vec![("quorate-raft-to", "2")], StatusCode::MISDIRECTED_REQUEST),
+        (vec![("quorate-raft-to", "1")], StatusCode::MISDIRECTED_REQUEST),
+        (vec![("quorate-raft-to", "1"), ("quorate-raft-identity", "1")], StatusCode::MISDIRECTED_REQUEST),
+    ] {
+        let request = client.post(format!("http://{address}/raft/vote")).body("?");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        assert_eq!(request.send().await.expect("answered").status(), want, "{headers:?}");
+    }
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_that_no_follower_would_take_is_refused() {
+    let cluster = Cluster::start(1, |_| {}).await;
+    let leader = cluster.leader().await;
+    match leader.propose(entry(&"x".repeat(17 << 20))).await {
+        Err(ProposeError::TooLarge { bytes, most }) => assert!(bytes > most),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(leader.propose(entry(&"x".repeat(1 << 20))).await, Ok(Outcome::UnknownRegion));
+    cluster.stop().await;
 }
