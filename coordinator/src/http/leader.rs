@@ -71,3 +71,17 @@ pub fn refused(error: &ProposeError) -> Refusal {
         ProposeError::Fatal(detail) => Refusal::stopped(detail),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_done_is_not_called_refused() {
+        let kind = |error: ProposeError| refused(&error).kind().to_owned();
+        assert_eq!(kind(ProposeError::NotLeader { leader: None }), "no-leader");
+        assert_eq!(kind(ProposeError::Unavailable { waited: WRITE_TIMEOUT }), "outcome-unknown");
+        assert_eq!(kind(ProposeError::TooLarge { bytes: 2, most: 1 }), "body-too-large");
+        assert_eq!(kind(ProposeError::Fatal("disk".into())), "node-stopped");
+    }
+}
