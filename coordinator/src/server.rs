@@ -24,6 +24,9 @@ use tokio_util::task::TaskTracker;
 pub struct Coordinator {
     address: SocketAddr,
     app: Arc<App>,
+    /// Ends what forms and founds the cluster.
+    joining: CancellationToken,
+    /// Ends everything else.
     closing: CancellationToken,
     tasks: TaskTracker,
     failure: watch::Receiver<Option<String>>,
@@ -98,12 +101,13 @@ impl Coordinator {
         let node = RaftNode::start(settings(config, token)).await?;
 
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let joining = closing.child_token();
         let app = Arc::new(App::new(node, access, forwarder, closing.clone()));
         let (fail, failure) = watch::channel(None);
         tasks.spawn(listener::serve(listener, http::router(&app), closing.clone()));
         tasks.spawn(app.clone().feed_events());
-        tasks.spawn(closing.clone().run_until_cancelled_owned(take_part(app.clone(), founding, fail)));
-        Ok(Self { address, app, closing, tasks, failure })
+        tasks.spawn(joining.clone().run_until_cancelled_owned(take_part(app.clone(), founding, fail)));
+        Ok(Self { address, app, joining, closing, tasks, failure })
     }
 
     /// Where it listens.
@@ -130,12 +134,14 @@ impl Coordinator {
         tokio::select! { why = founding => why, why = self.app.node.failed() => why }
     }
 
-    /// Accepts no more connections, lets requests under way end, and gives the data directory back.
+    /// Hands the lead over, gives the data directory back, accepts no more connections and lets
+    /// requests under way end. The others reach this node until it has handed over.
     pub async fn shutdown(&self) {
+        self.joining.cancel();
+        self.app.node.shutdown().await;
         self.closing.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        self.app.node.shutdown().await;
     }
 }
 
