@@ -7,7 +7,7 @@ use crate::region::{Basis, Region};
 use quorate_limiter::decision::{Decision, LimitDecision, Question, Reply};
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
-use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::PolicyName;
 use quorate_shared::policy::{Limit, OnStoreFailure};
 use quorate_shared::units::MicroTokens;
@@ -83,6 +83,9 @@ pub enum DecideError {
 /// How often a question is put anew because the lease or the policies changed under it.
 const ATTEMPTS: usize = 4;
 
+/// How much later than the store this agent may know that a response is in force.
+const HEARS: Duration = Duration::from_millis(50);
+
 /// When to try again after the store could not be asked.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
@@ -131,7 +134,8 @@ impl Region {
                 Ok(Reply::Decided(decision)) if self.counts(&basis, &question, &decision) => {
                     return Ok(self.conclude(&question, last, decision));
                 }
-                Ok(Reply::Decided(_)) | Ok(Reply::OtherLease(_)) => without_lease = true,
+                Ok(Reply::Decided(_)) => without_lease = true,
+                Ok(Reply::OtherLease(newest)) => without_lease |= !self.hears_of(newest).await,
                 Ok(Reply::OtherPolicies(in_force)) => {
                     without_lease = true;
                     self.go_by(in_force);
@@ -158,6 +162,15 @@ impl Region {
     fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
         let used_lease = question.view.leased && decision.limits.iter().any(|l| l.used_lease);
         !(decision.allowed && used_lease) || self.clock.now() < basis.lease_horizon
+    }
+
+    /// The store was ahead of the book. While this agent applies a response that is a matter of
+    /// one answer of the store, and no reason to leave the lease. True once the book dates the
+    /// lease by that response too; false if another agent applied it.
+    async fn hears_of(&self, newest: Number) -> bool {
+        let mut dated = self.dated.subscribe();
+        let known = tokio::time::timeout(HEARS, dated.wait_for(|number| *number >= newest)).await;
+        matches!(known, Ok(Ok(_)))
     }
 
     /// A response is being applied: its policies are in force in the store already.

@@ -3,6 +3,7 @@
 use crate::clock::LocalClock;
 use crate::metrics::Metrics;
 use crate::policy_shelf::PolicyShelf;
+use crate::renewal::BeatError;
 use crate::store::{LeaseError, Store, StoreError};
 use parking_lot::Mutex;
 use quorate_limiter::decision::LeaseView;
@@ -11,12 +12,14 @@ use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
 use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode, StoreStatus};
+use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, LocalTime};
+use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// One region as its agent knows it.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub struct Region {
     pub(crate) eager: Notify,
     /// Held while a session is opened or a response applied: one at a time.
     pub(crate) lease_gate: tokio::sync::Mutex<()>,
+    /// The newest response by which the book dates the lease.
+    pub(crate) dated: watch::Sender<Number>,
     unplugged: AtomicBool,
 }
 
@@ -53,6 +58,8 @@ pub(crate) struct State {
 pub(crate) struct Contact {
     pub last_renewal: Option<LocalTime>,
     pub last_error: Option<String>,
+    /// The kind of that error.
+    pub failing: Option<Discriminant<BeatError>>,
     pub coordinator: Option<String>,
     /// The greatest session that any side has spoken of.
     pub greatest_session: u64,
@@ -89,6 +96,7 @@ impl Region {
             state: Mutex::new(state),
             eager: Notify::new(),
             lease_gate: tokio::sync::Mutex::new(()),
+            dated: watch::Sender::new(Number::default()),
             unplugged: AtomicBool::new(false),
         }
     }
@@ -134,6 +142,7 @@ impl Region {
         state.upcoming = None;
         state.demand.restart(now);
         state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
+        self.dated.send_replace(Number { session, seq: 0 });
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
         Ok(())
     }

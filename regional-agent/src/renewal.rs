@@ -66,7 +66,9 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
             // R6: a machine that slept has a new clock
             slept = region.clock.slept_micros();
             let session = region.state.lock().book.as_ref().map(LeaseBook::session);
-            note_failure(region, region.open_session(session).await.map_err(BeatError::from));
+            if let Err(e) = region.open_session(session).await {
+                note_failure(region, Err(e.into()));
+            }
         }
         let outcome = beat_once(region, coordinators).await;
         region.metrics.heartbeat(&outcome);
@@ -102,16 +104,24 @@ async fn pause_until(region: &Region, started: LocalTime, pause: Duration, faile
     }
 }
 
+/// Keeps the last error for display, and logs it: once while heartbeats go on failing alike,
+/// whichever coordinator was asked.
 fn note_failure(region: &Region, outcome: Result<(), BeatError>) {
-    let mut state = region.state.lock();
+    let contact = &mut region.state.lock().contact;
     match outcome {
-        Ok(()) => state.contact.last_error = None,
-        Err(e) => {
-            let text = e.to_string();
-            if state.contact.last_error.as_deref() != Some(&text) {
-                tracing::warn!(region = %region.name, error = %text, "a heartbeat renewed nothing");
+        Ok(()) => {
+            if contact.failing.take().is_some() {
+                tracing::info!(region = %region.name, "heartbeats renew the lease again");
             }
-            state.contact.last_error = Some(text);
+            contact.last_error = None;
+        }
+        Err(e) => {
+            let kind = std::mem::discriminant(&e);
+            match contact.failing.replace(kind) == Some(kind) {
+                true => tracing::debug!(region = %region.name, error = %e, "a heartbeat renewed nothing"),
+                false => tracing::warn!(region = %region.name, error = %e, "a heartbeat renewed nothing"),
+            }
+            contact.last_error = Some(e.to_string());
         }
     }
 }
@@ -264,6 +274,7 @@ async fn write_down(
         }
         state.table = table;
     }
+    region.dated.send_replace(number);
     write_holdings(region, number, &increases).await
 }
 
