@@ -22,6 +22,9 @@ use tokio_util::task::TaskTracker;
 /// A coordinator has this long to answer a heartbeat; then the next one is asked.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A store that is there answers within this time when the agent starts.
+const FIRST_SESSION: Duration = Duration::from_secs(1);
+
 /// Requests under way may take so long when the agent ends.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -74,8 +77,8 @@ fn listen_advice(source: &io::Error) -> String {
 }
 
 impl Agent {
-    /// Listens, and begins to renew. Returns once it listens: `/readyz` says when it knows its
-    /// policies.
+    /// Listens, opens a session if the store is there, and begins to renew. Returns once it
+    /// serves: `/readyz` says when it knows its policies.
     ///
     /// # Errors
     /// If the address cannot be had, or a file or the store is not usable.
@@ -100,6 +103,10 @@ impl Agent {
         let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
         let front_door = FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics };
         let agent = Self { address, region: region.clone(), closing: CancellationToken::new(), tasks: TaskTracker::new() };
+        // who connects meanwhile waits; an agent that cannot know its store's state yet could only answer 503
+        if !matches!(tokio::time::timeout(FIRST_SESSION, region.open_session(None)).await, Ok(Ok(()))) {
+            tracing::warn!(region = %region.name(), "the store is not there yet");
+        }
         agent.serve(listener, http::router(region.clone(), front_door));
         let stop = agent.closing.clone();
         let period = config.heartbeat;
