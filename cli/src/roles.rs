@@ -54,7 +54,7 @@ pub async fn told_to_stop() -> anyhow::Result<()> {
 
 /// Sends the log to standard error. `RUST_LOG` overrides the level.
 pub fn log_to_stderr(settings: &LogSettings) {
-    let fallback = || EnvFilter::new(level(settings.level));
+    let fallback = || EnvFilter::new(filter_of(settings.level));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| fallback());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let set = match settings.format {
@@ -66,11 +66,12 @@ pub fn log_to_stderr(settings: &LogSettings) {
     }
 }
 
-fn level(level: LogLevel) -> &'static str {
+/// At `info` the library beneath the replicated log would tell each of its steps.
+fn filter_of(level: LogLevel) -> &'static str {
     match level {
         LogLevel::Error => "error",
         LogLevel::Warn => "warn",
-        LogLevel::Info => "info",
+        LogLevel::Info => "info,openraft=warn",
         LogLevel::Debug => "debug",
         LogLevel::Trace => "trace",
     }
