@@ -157,11 +157,11 @@ impl Region {
         without_store(last, failure)
     }
 
-    /// R8: an admission that used a leased part counts only if the answer came before `D`. What
+    /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`. What
     /// was charged for one that does not count stays charged.
     fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
         let used_lease = question.view.leased && decision.limits.iter().any(|l| l.used_lease);
-        !(decision.allowed && used_lease) || self.clock.now() < basis.lease_horizon
+        !(decision.allowed && used_lease) || self.clock.now() < basis.horizon
     }
 
     /// The store was ahead of the book. While this agent applies a response that is a matter of

@@ -71,7 +71,8 @@ pub(crate) struct Basis {
     pub view: LeaseView,
     pub table: Arc<PolicyTable>,
     pub drift: Drift,
-    pub lease_horizon: LocalTime,
+    /// Until when all of the view holds.
+    pub horizon: LocalTime,
     pub session: u64,
 }
 
@@ -156,7 +157,7 @@ impl Region {
             view: book.view(now),
             table: state.table.clone(),
             drift: state.drift,
-            lease_horizon: book.lease_horizon(),
+            horizon: book.view_horizon(now),
             session: book.session(),
         })
     }

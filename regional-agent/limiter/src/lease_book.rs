@@ -236,6 +236,14 @@ impl LeaseBook {
         }
     }
 
+    /// Until when all that [`view`](Self::view) at `now` says may be used holds: the earliest end of the lease and
+    /// of the promises that stand.
+    pub fn view_horizon(&self, now: LocalTime) -> LocalTime {
+        let lenders = self.holdings.values().flat_map(|h| h.borrowed.keys());
+        let standing = lenders.filter_map(|l| self.lender_horizons.get(l)).filter(|horizon| now < **horizon);
+        standing.copied().fold(self.lease_horizon, LocalTime::min)
+    }
+
     fn promises(&self, lender: &RegionName, now: LocalTime) -> bool {
         self.lender_horizons.get(lender).is_some_and(|horizon| now < *horizon)
     }
