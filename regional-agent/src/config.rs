@@ -104,8 +104,20 @@ pub struct Caller {
     pub sha256: TokenHash,
 }
 
-const FIELDS: &[&str] =
-    &["region", "name", "listen", "coordinators", "token-file", "store", "data-dir", "heartbeat", "store-timeout", "max-body", "tokens", "log"];
+const FIELDS: &[&str] = &[
+    "region",
+    "name",
+    "listen",
+    "coordinators",
+    "token-file",
+    "store",
+    "data-dir",
+    "heartbeat",
+    "store-timeout",
+    "max-body",
+    "tokens",
+    "log",
+];
 
 impl AgentConfig {
     /// An agent without credentials; everything else as if it was not said.

@@ -5,13 +5,13 @@ use axum::body::Body;
 use axum::http::Request;
 use quorate_agent::decide::{DecideError, PolicyDecision};
 use quorate_agent::http::callers::Callers;
-use quorate_shared::settings::TokenHash;
-use sha2::{Digest, Sha256};
 use quorate_agent::http::{Decider, FrontDoor, router};
 use quorate_agent::metrics::Metrics;
 use quorate_agent::renewal::BeatError;
 use quorate_agent::store::StoreError;
 use quorate_shared::api::{AgentStatus, DecisionMode};
+use quorate_shared::settings::TokenHash;
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 #[tokio::test]

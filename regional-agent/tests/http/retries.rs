@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::Request;
 use quorate_agent::decide::DecideError;
 use quorate_agent::http::callers::Callers;
-use quorate_shared::settings::TokenHash;
-use sha2::{Digest, Sha256};
 use quorate_agent::http::{FrontDoor, router};
+use quorate_shared::settings::TokenHash;
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 use tower::ServiceExt;
 
