@@ -1,0 +1,85 @@
+//! One region is cut off from the coordinators, but not from its store nor from its callers.
+
+use crate::load::Load;
+use crate::records::Records;
+use crate::relay::Way;
+use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, HEARTBEAT, LEASE, POOL, RATE, REGIONS, System};
+use quorate_shared::api::DecisionMode;
+use std::ops::Range;
+use std::time::Duration;
+
+/// For one connection to be made anew, on a busy machine.
+const RECONNECT: Duration = Duration::from_millis(500);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_region_whose_connections_are_refused_keeps_its_floor() {
+    cut_off(Way::Refused).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_region_that_hears_nothing_any_more_keeps_its_floor() {
+    cut_off(Way::Silent).await;
+}
+
+async fn cut_off(way: Way) {
+    let system = System::start(Floors::WithPool).await;
+    let load = Load::on(&system);
+    load.set_all(DEMAND);
+    system.wait_until_they_hold_the_pool(&REGIONS).await;
+    let shared = load.measure(Duration::from_secs(1)).await;
+
+    let asked = load.now();
+    let status = system.status("us").await.expect("it answers");
+    let leased_until = asked + Duration::from_millis(status.horizon_ms);
+    system.set_way("us", way).await;
+    let cut = load.now();
+    system.wait_for_mode("us", "floor").await;
+    println!("on its floor {:?} after the cut", load.now() - cut);
+    system.wait_until_they_hold_the_pool(&["eu", "ap"]).await;
+    println!("the others hold the pool {:?} after the cut", load.now() - cut);
+    let apart = load.measure(3 * LEASE).await;
+    let seen = system.regions(1).await.expect("it answers").regions;
+    let state = seen.iter().find(|region| region.region == "us").map(|region| region.state.as_str());
+    assert_eq!(state, Some("expired"), "in the coordinators' eyes");
+
+    system.set_way("us", Way::Open).await;
+    let healed = load.now();
+    system.wait_for_mode("us", "leased").await;
+    let back = load.now() - healed;
+    println!("leased again {back:?} after the cut healed");
+    let again = load.measure(LEASE).await;
+    let records = load.stop().await;
+
+    records.expect_no_overshoot();
+    assert!(back <= 2 * HEARTBEAT + RECONNECT, "leased again only after {back:?}");
+    expect_modes(&records, leased_until, cut + LEASE..healed);
+    let together = |during| REGIONS.iter().map(|region| records.rate(region, during)).sum::<f64>();
+    assert!(together(&shared) >= 0.9 * f64::from(RATE), "{} of {RATE} a second before the cut", together(&shared));
+    expect_shares(&records, &apart);
+    assert!(records.rate("us", &again) >= 1.2 * FLOOR, "{} a second: it was given nothing again", records.rate("us", &again));
+}
+
+/// `us` uses its lease for as long as it had it, and never after it must have ended. The others
+/// never leave theirs.
+fn expect_modes(records: &Records, leased_until: Duration, on_floor: Range<Duration>) {
+    for record in records.in_region("us").filter(|r| r.mode().is_some()) {
+        if record.answered < leased_until {
+            assert_eq!(record.mode(), Some(DecisionMode::Leased), "it was leased until {leased_until:?}: {record:?}");
+        }
+        if record.sent > on_floor.start && record.answered < on_floor.end {
+            assert_eq!(record.mode(), Some(DecisionMode::Floor), "its lease ended before {:?}: {record:?}", on_floor.start);
+        }
+    }
+    let mut others = records.in_region("eu").chain(records.in_region("ap"));
+    let without_lease = others.find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
+    assert!(without_lease.is_none(), "nobody cut it off: {without_lease:?}");
+}
+
+fn expect_shares(records: &Records, apart: &Range<Duration>) {
+    let span = (apart.end - apart.start).as_secs_f64();
+    let own = records.admitted("us", apart) as f64;
+    assert!(own >= 0.8 * FLOOR * span, "{own} in {span} s: less than its floor");
+    assert!(own <= FLOOR * span + FLOOR_BURST, "{own} in {span} s: more than its floor and what it may save up");
+    let others = records.rate("eu", apart) + records.rate("ap", apart);
+    assert!(others >= 0.9 * (2.0 * FLOOR + POOL), "{others} a second: the others do not use what is left");
+}

@@ -1,0 +1,57 @@
+//! Demand moves from one region to another, and capacity follows.
+
+use crate::load::Load;
+use crate::system::{Floors, PATIENCE, RATE, REGIONS, System};
+use crate::wait::until;
+use quorate_shared::api::{AgentStatus, DecisionMode};
+use std::time::Duration;
+
+/// Per second, all of it in one region at a time: more than the whole limit.
+const DEMAND: u32 = 150;
+
+/// Of the limit. A tenth of each idle region's floor is never lent, so no region ever has all.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Capacity must have followed by then.
+const SOON: Duration = Duration::from_secs(3);
+
+/// How long a region is watched once it has it.
+const STAY: Duration = Duration::from_secs(4);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_region_gets_nearly_the_whole_limit_and_then_another_does() {
+    let system = System::start(Floors::Everything).await;
+    let load = Load::on(&system);
+    let mut stays = Vec::new();
+    for region in REGIONS {
+        load.set_all(0);
+        load.set(region, DEMAND);
+        let jumped = load.now();
+        until(&format!("{region} may use nearly all"), PATIENCE, async || {
+            system.status(region).await.filter(|status| may_use(status) >= NEARLY_ALL * f64::from(RATE))
+        })
+        .await;
+        let took = load.now() - jumped;
+        println!("{region} may use {NEARLY_ALL} of the limit {took:?} after demand moved there");
+        stays.push((region, took, load.measure(STAY).await));
+    }
+    let records = load.stop().await;
+    records.expect_no_overshoot();
+    for (region, took, stay) in stays {
+        let rate = records.rate(region, &stay);
+        println!("{region}: {rate} a second from then on");
+        assert!(rate >= NEARLY_ALL * f64::from(RATE), "{region}: {rate} of {RATE} a second");
+        assert!(took <= SOON, "{region} may use it only after {took:?}");
+    }
+    let without_lease = records.0.iter().find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
+    assert!(without_lease.is_none(), "{without_lease:?}");
+}
+
+/// In a second, of the one budget in demand.
+fn may_use(status: &AgentStatus) -> f64 {
+    let share = |budget: &quorate_shared::api::BudgetStatus| {
+        let borrowed: f64 = budget.borrowed.values().map(|loan| loan.rate).sum();
+        budget.floor.rate + budget.pool.rate + borrowed - budget.lent.rate
+    };
+    status.budgets.iter().map(share).sum()
+}

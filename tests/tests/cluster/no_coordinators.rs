@@ -1,0 +1,59 @@
+//! All coordinators are killed, and come back much later.
+
+use crate::load::Load;
+use crate::records::{Record, Records};
+use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, LEASE, NODES, REGIONS, System};
+use quorate_shared::api::DecisionMode;
+use std::ops::Range;
+use std::time::Duration;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_region_serves_its_floor_until_the_coordinators_are_back() {
+    let mut system = System::start(Floors::WithPool).await;
+    let load = Load::on(&system);
+    load.set_all(DEMAND);
+    system.wait_until_they_hold_the_pool(&REGIONS).await;
+    load.measure(Duration::from_secs(1)).await;
+
+    NODES.into_iter().for_each(|node| system.kill_coordinator(node));
+    let killed = load.now();
+    for region in REGIONS {
+        system.wait_for_mode(region, "floor").await;
+    }
+    println!("all on their floors {:?} after the coordinators were killed", load.now() - killed);
+    let first = load.measure(LEASE).await;
+    system.kill_agent("ap");
+    system.start_agent("ap");
+    let status = system.wait_for_mode("ap", "floor").await;
+    assert!(status.floor_horizon_ms > 0, "it cannot know what it promised to leave alone: {status:?}");
+    let second = load.measure(2 * LEASE).await;
+
+    let started = load.now();
+    NODES.into_iter().for_each(|node| system.start_coordinator(node));
+    system.wait_until_leased().await;
+    let back = load.now() - started;
+    println!("all leased again {back:?} after the coordinators were started");
+    load.measure(Duration::from_secs(1)).await;
+    let records = load.stop().await;
+
+    records.expect_no_overshoot();
+    assert!(back <= LEASE, "leased again only after {back:?}");
+    assert_eq!(records.failures().count(), 0, "{:?}", records.failures().next());
+    let late = records.0.iter().find(|record| is_leased_between(record, &(killed + LEASE..started)));
+    assert!(late.is_none(), "a lease that had ended: {late:?}");
+    for region in REGIONS {
+        expect_floor(&records, region, &first);
+        expect_floor(&records, region, &second);
+    }
+}
+
+fn is_leased_between(record: &Record, span: &Range<Duration>) -> bool {
+    record.mode() == Some(DecisionMode::Leased) && record.sent > span.start && record.answered < span.end
+}
+
+fn expect_floor(records: &Records, region: &str, during: &Range<Duration>) {
+    let span = (during.end - during.start).as_secs_f64();
+    let admitted = records.admitted(region, during) as f64;
+    assert!(admitted >= 0.8 * FLOOR * span, "{region}: {admitted} in {span} s: less than its floor");
+    assert!(admitted <= FLOOR * span + FLOOR_BURST, "{region}: {admitted} in {span} s: more than its floor and what it may save up");
+}

@@ -1,0 +1,303 @@
+//! Three coordinators, and three regions with an agent and a Redis each, as processes.
+
+use crate::ports::Port;
+use crate::process::{Process, last_words, quorate};
+use crate::relay::{Relay, Way};
+use crate::wait::until;
+use quorate_shared::api::{AgentStatus, CheckAnswer, Cluster, Regions};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// The regions.
+pub const REGIONS: [&str; 3] = ["us", "eu", "ap"];
+
+/// The coordinators.
+pub const NODES: [u64; 3] = [1, 2, 3];
+
+/// How long a region may go on without being heard.
+pub const LEASE: Duration = Duration::from_secs(2);
+
+/// How often an agent is to be heard.
+pub const HEARTBEAT: Duration = Duration::from_millis(200);
+
+/// Silence of the leader after which a follower stands for election.
+pub const ELECTION_TIMEOUT: Duration = Duration::from_millis(600);
+
+/// Tokens in a second of the policy that loads meet, in all regions together.
+pub const RATE: u32 = 100;
+
+/// Its burst. What is admitted too much must exceed what is left of it to be seen, so it is small;
+/// but it must outlast the moments in which a busy machine sends nothing.
+pub const BURST: u32 = 30;
+
+/// Each region's static share in a second, if there is a pool.
+pub const FLOOR: f64 = 20.0;
+
+/// What each region may save up of that.
+pub const FLOOR_BURST: f64 = 6.0;
+
+/// What is in no static share, in a second, if there is a pool.
+pub const POOL: f64 = 40.0;
+
+/// Requests in a second in each region that are together more than the limit, and each more than
+/// a third of it.
+pub const DEMAND: u32 = 80;
+
+/// For whatever ends at all.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Of each log, so many last lines are printed if a test fails.
+const LOG_LINES: usize = 40;
+
+/// The whole system. Its processes end with it; their logs are printed if the test fails.
+#[derive(Debug)]
+pub struct System {
+    // dropped in this order: processes before the folder that they work in
+    coordinators: BTreeMap<u64, Option<Process>>,
+    agents: BTreeMap<&'static str, Option<Process>>,
+    stores: BTreeMap<&'static str, Option<Process>>,
+    relays: BTreeMap<&'static str, Vec<Relay>>,
+    ports: Ports,
+    client: reqwest::Client,
+    folder: TempDir,
+    _turn: OwnedMutexGuard<()>,
+}
+
+/// How much of the limit is in static shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Floors {
+    /// All of it: only loans move.
+    Everything,
+    /// [`FLOOR`] in each region, and the rest is the pool.
+    WithPool,
+}
+
+#[derive(Debug)]
+struct Ports {
+    coordinators: BTreeMap<u64, Port>,
+    agents: BTreeMap<&'static str, Port>,
+    stores: BTreeMap<&'static str, Port>,
+}
+
+impl System {
+    /// Starts everything and waits until every region is leased.
+    pub async fn start(floors: Floors) -> Self {
+        let turn = turn().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = Ports {
+            coordinators: NODES.map(|node| (node, Port::reserve())).into(),
+            agents: REGIONS.map(|region| (region, Port::reserve())).into(),
+            stores: REGIONS.map(|region| (region, Port::reserve())).into(),
+        };
+        let relays = |_| ports.coordinators.values().map(|port| Relay::to(port.address())).collect();
+        let mut system = Self {
+            coordinators: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            stores: BTreeMap::new(),
+            relays: REGIONS.map(|region| (region, relays(region))).into(),
+            ports,
+            client: reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build().expect("a client"),
+            folder,
+            _turn: turn,
+        };
+        system.configure(floors);
+        NODES.into_iter().for_each(|node| system.start_coordinator(node));
+        REGIONS.into_iter().for_each(|region| system.start_store(region));
+        REGIONS.into_iter().for_each(|region| system.start_agent(region));
+        system.wait_until_leased().await;
+        system
+    }
+
+    fn configure(&self, floors: Floors) {
+        let write = |name: &str, text: String| fs::write(self.folder.path().join(name), text).expect("written");
+        write("policies.yaml", policies(floors));
+        let mut members = String::new();
+        for (node, port) in &self.ports.coordinators {
+            writeln!(members, "{node} = \"{}\"", port.address()).expect("written");
+        }
+        for (node, port) in &self.ports.coordinators {
+            let text = format!(
+                "node = {node}\nlisten = \"{}\"\ndata-dir = \"coordinator-{node}\"\nlease = \"{LEASE:?}\"\n\
+                 election-timeout = \"{ELECTION_TIMEOUT:?}\"\npolicies = \"policies.yaml\"\n[members]\n{members}",
+                port.address()
+            );
+            write(&format!("coordinator-{node}.toml"), text);
+        }
+        for region in REGIONS {
+            let coordinators: Vec<String> = self.relays[region].iter().map(|relay| format!("http://{}", relay.address())).collect();
+            // a busy machine is no failure of the store
+            let text = format!(
+                "region = \"{region}\"\nlisten = \"{}\"\ncoordinators = {coordinators:?}\ndata-dir = \"agent-{region}\"\n\
+                 store = {{ kind = \"redis\", url = \"redis://{}\" }}\nstore-timeout = \"2s\"\nheartbeat = \"{HEARTBEAT:?}\"\n",
+                self.ports.agents[region].address(),
+                self.ports.stores[region].address()
+            );
+            write(&format!("agent-{region}.toml"), text);
+        }
+    }
+
+    /// Starts a coordinator that does not run.
+    pub fn start_coordinator(&mut self, node: u64) {
+        let process = self.start_quorate("coordinator", &format!("coordinator-{node}"));
+        self.coordinators.insert(node, Some(process));
+    }
+
+    /// Starts an agent that does not run.
+    pub fn start_agent(&mut self, region: &'static str) {
+        let process = self.start_quorate("agent", &format!("agent-{region}"));
+        self.agents.insert(region, Some(process));
+    }
+
+    fn start_quorate(&self, role: &str, name: &str) -> Process {
+        let path = |end: &str| self.folder.path().join(format!("{name}.{end}"));
+        Process::start(&quorate(), &[role, "--config", path("toml").to_str().expect("UTF-8")], &path("log"))
+    }
+
+    /// Starts a Redis that does not run, empty.
+    pub fn start_store(&mut self, region: &'static str) {
+        let port = self.ports.stores[region].address().port().to_string();
+        let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no", "--loglevel", "warning"];
+        let process = Process::start(Path::new("redis-server"), &arguments, &self.folder.path().join(format!("redis-{region}.log")));
+        self.stores.insert(region, Some(process));
+    }
+
+    /// SIGKILL to a coordinator; it has ended when this returns.
+    pub fn kill_coordinator(&mut self, node: u64) {
+        self.coordinators.insert(node, None);
+    }
+
+    /// SIGKILL to an agent; it has ended when this returns.
+    pub fn kill_agent(&mut self, region: &'static str) {
+        self.agents.insert(region, None);
+    }
+
+    /// SIGKILL to a Redis; it has ended, and lost its state, when this returns.
+    pub fn kill_store(&mut self, region: &'static str) {
+        self.stores.insert(region, None);
+    }
+
+    /// What becomes of what a region and the coordinators send each other from now on.
+    pub async fn set_way(&self, region: &str, way: Way) {
+        for relay in &self.relays[region] {
+            relay.set(way).await;
+        }
+    }
+
+    /// Base URL of an agent.
+    pub fn agent_url(&self, region: &str) -> String {
+        format!("http://{}", self.ports.agents[region].address())
+    }
+
+    /// What an agent says of itself; `None` if it does not.
+    pub async fn status(&self, region: &str) -> Option<AgentStatus> {
+        self.get(format!("{}/v1/status", self.agent_url(region))).await
+    }
+
+    /// What a coordinator says of the cluster; `None` if it does not.
+    pub async fn cluster(&self, node: u64) -> Option<Cluster> {
+        self.get(self.coordinator_url(node, "cluster")).await
+    }
+
+    /// What a coordinator says of the regions; `None` if it does not.
+    pub async fn regions(&self, node: u64) -> Option<Regions> {
+        self.get(self.coordinator_url(node, "regions")).await
+    }
+
+    fn coordinator_url(&self, node: u64, page: &str) -> String {
+        format!("http://{}/v1/{page}", self.ports.coordinators[&node].address())
+    }
+
+    async fn get<T: DeserializeOwned>(&self, url: String) -> Option<T> {
+        let response = self.client.get(url).send().await.ok()?;
+        if response.status().is_success() { response.json().await.ok() } else { None }
+    }
+
+    /// Asks an agent without taking anything; `None` if it does not answer, or refuses.
+    pub async fn look(&self, region: &str, attributes: &[(&str, &str)]) -> Option<CheckAnswer> {
+        let attributes: BTreeMap<&str, &str> = attributes.iter().copied().collect();
+        let body = json!({"attributes": attributes, "cost": 0});
+        let sent = self.client.post(format!("{}/v1/check", self.agent_url(region))).json(&body).send();
+        sent.await.ok()?.error_for_status().ok()?.json().await.ok()
+    }
+
+    /// The coordinator that all that run take for the leader, once it runs itself.
+    pub async fn leader(&self) -> u64 {
+        until("all coordinators follow one", PATIENCE, async || {
+            let mut leaders = Vec::new();
+            for node in self.running() {
+                leaders.push(self.cluster(node).await?.leader?);
+            }
+            let first = *leaders.first()?;
+            (leaders.iter().all(|leader| *leader == first) && self.running().any(|node| node == first)).then_some(first)
+        })
+        .await
+    }
+
+    /// The coordinators that run.
+    pub fn running(&self) -> impl Iterator<Item = u64> {
+        self.coordinators.iter().filter(|(_, process)| process.is_some()).map(|(node, _)| *node)
+    }
+
+    /// Waits until an agent says that it is in this mode.
+    pub async fn wait_for_mode(&self, region: &str, mode: &str) -> AgentStatus {
+        until(&format!("{region} is {mode}"), PATIENCE, async || self.status(region).await.filter(|status| status.mode == mode)).await
+    }
+
+    /// Waits until these regions hold the whole pool together, as their agents know it.
+    pub async fn wait_until_they_hold_the_pool(&self, regions: &[&str]) {
+        until(&format!("{regions:?} hold the pool"), PATIENCE, async || {
+            let mut held = 0.0;
+            for region in regions {
+                held += self.status(region).await?.budgets.iter().map(|budget| budget.pool.rate).sum::<f64>();
+            }
+            (held > 0.95 * POOL).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until every region is leased.
+    pub async fn wait_until_leased(&self) {
+        for region in REGIONS {
+            self.wait_for_mode(region, "leased").await;
+        }
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.folder.disable_cleanup(true);
+            eprintln!("{}all of it is kept in {}", last_words(self.folder.path(), LOG_LINES), self.folder.path().display());
+        }
+    }
+}
+
+/// One system at a time: the tests of one process would take each other's time.
+async fn turn() -> OwnedMutexGuard<()> {
+    static TURN: std::sync::OnceLock<Arc<Mutex<()>>> = std::sync::OnceLock::new();
+    TURN.get_or_init(Arc::default).clone().lock_owned().await
+}
+
+/// `write` is what loads meet; `deep` fills slowly.
+fn policies(floors: Floors) -> String {
+    let floor = match floors {
+        Floors::Everything => "100%",
+        Floors::WithPool => "60%",
+    };
+    format!(
+        "regions: {{us: {{}}, eu: {{}}, ap: {{}}}}\n\
+         policies:\n\
+         - name: write\n  match: {{route: write}}\n  per: [tenant]\n  floor: {floor}\n  on-store-failure: closed\n  \
+         limit: {{algorithm: token-bucket, rate: {RATE}/s, burst: {BURST}}}\n\
+         - name: deep\n  match: {{route: deep}}\n  per: [tenant]\n  on-store-failure: closed\n  \
+         limit: {{algorithm: token-bucket, rate: 3/s, burst: 3000}}\n"
+    )
+}
