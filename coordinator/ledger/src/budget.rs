@@ -113,6 +113,15 @@ impl Share {
         self.restate = false;
     }
 
+    /// Says `holding` in place of what was to be said in the response of this number, which has not
+    /// left yet.
+    pub fn unsay(&mut self, number: Number, holding: Holding) {
+        if self.said.len() > 1 && self.said.back().is_some_and(|(n, _)| *n == number) {
+            self.said.pop_back();
+        }
+        self.say(number, holding);
+    }
+
     /// The region's lease has ended: what it held is dead, what it lent is its own again.
     pub fn expire(&mut self) {
         self.said = Self::default().said;
@@ -124,6 +133,11 @@ impl Share {
         for (_, holding) in &mut self.said {
             self.restate |= holding.borrowed.remove(lender).is_some();
         }
+    }
+
+    /// True if whatever the region acts on gives it its floor and nothing else.
+    pub fn holds_nothing(&self) -> bool {
+        self.said.iter().all(|(_, h)| h.is_zero())
     }
 
     /// True if nothing is offered, held, wanted or reported.
@@ -149,6 +163,13 @@ impl BudgetEntry {
     /// The region's share, made if need be.
     pub fn share(&mut self, region: &RegionName) -> &mut Share {
         self.shares.entry(region.clone()).or_default()
+    }
+
+    /// What a region may have at most without anything being granted: nothing beyond its floor,
+    /// and of that no more than others leave it.
+    pub fn offer_nothing_to(&self, region: &RegionName) -> Holding {
+        let lent = self.shares.get(region).map(|s| s.offered().lent).unwrap_or_default();
+        Holding { lent: lent.max(self.lent_out_by(region)), ..Holding::default() }
     }
 
     /// R4: as much of a region's target as the others' holdings leave room for.
@@ -192,7 +213,7 @@ impl BudgetEntry {
 
     /// True if no region can be using more than its floor, or less.
     pub fn holds_nothing(&self) -> bool {
-        self.shares.values().all(|s| s.said.iter().all(|(_, h)| h.is_zero()))
+        self.shares.values().all(Share::holds_nothing)
     }
 
     /// R9: true if all that may be held beyond floors is allowed by these terms.
@@ -201,7 +222,8 @@ impl BudgetEntry {
         let lent_fits = |(name, share): (&RegionName, &Share)| {
             share.said.iter().all(|(_, h)| h.lent.fits(terms.of(name).lendable)) && self.lent_out_by(name).fits(terms.of(name).lendable)
         };
-        pool.fits(terms.pool) && self.shares.iter().all(lent_fits)
+        let leaves_nothing = |(name, share): (&RegionName, &Share)| terms.floors.contains_key(name) || share.holds_nothing();
+        pool.fits(terms.pool) && self.shares.iter().all(lent_fits) && self.shares.iter().all(leaves_nothing)
     }
 
     /// Checks R4.

@@ -24,6 +24,9 @@ pub struct Ledger {
     pub(crate) policies: PolicyBook,
     /// The worst measured overshoot of each policy's budgets so far.
     pub(crate) overshoot: BTreeMap<quorate_shared::names::PolicyName, MicroTokens>,
+    /// Set once an internal check has failed: nothing is granted any more.
+    #[serde(default)]
+    pub(crate) alarm: Option<String>,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -158,6 +161,9 @@ impl Ledger {
         self.policies.activate();
         let book = &self.policies;
         self.budgets.retain(|id, _| book.active.has(id));
+        for entry in self.budgets.values_mut() {
+            entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
+        }
         self.regions.retain(|name, _| book.active.set.regions.contains_key(name));
         for session in self.regions.values_mut() {
             session.open.retain(|id| book.active.has(id));
@@ -183,6 +189,11 @@ impl Ledger {
             Some(terms) => entry.fits(&terms),
             None => !self.policies.goes_on_elsewhere(id) || entry.holds_nothing(),
         })
+    }
+
+    /// The internal check that failed, if one ever did: a bug. Since then nothing is granted.
+    pub fn alarm(&self) -> Option<&str> {
+        self.alarm.as_deref()
     }
 
     /// Checks R4 on the whole state. For tests and alarms: costs in proportion to all budgets.

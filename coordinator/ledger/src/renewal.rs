@@ -180,10 +180,18 @@ impl Ledger {
 
     /// Makes the region the offer that R4 leaves room for.
     fn offer(&mut self, id: &BudgetId, region: &RegionName, number: Number) {
-        let terms = self.policies.offer_terms(id).or_else(|| self.policies.active_terms(id));
-        let (Some(terms), Some(entry)) = (terms, self.budgets.get_mut(id)) else { return };
-        let holding = entry.offer_to(region, &terms);
+        let (Some(limits), Some(entry)) = (self.policies.active_terms(id), self.budgets.get_mut(id)) else { return };
+        let terms = self.policies.offer_terms(id).unwrap_or_else(|| limits.clone());
+        let holding = match self.alarm {
+            None => entry.offer_to(region, &terms),
+            Some(_) => entry.offer_nothing_to(region),
+        };
         entry.share(region).say(number, holding);
+        if let Err(violation) = entry.check(id, &limits) {
+            let nothing = entry.offer_nothing_to(region);
+            entry.share(region).unsay(number, nothing);
+            self.alarm.get_or_insert(violation.to_string());
+        }
     }
 
     fn all_offers(&self, region: &RegionName) -> Vec<Offer> {

@@ -64,9 +64,11 @@ impl Terms {
         self.floors.get(region).copied().unwrap_or_default()
     }
 
-    /// R9: what may be offered while a change to `next` is pending: the smaller of both, part by part.
+    /// R9: what may be offered while a change to `next` is pending: the smaller of both, part by
+    /// part. A region that `next` does not name is to give up all it has.
     pub fn smaller(mut self, next: &Self) -> Self {
         self.pool = self.pool.min(next.pool);
+        self.floors.retain(|region, _| next.floors.contains_key(region));
         for (region, terms) in &mut self.floors {
             let other = next.of(region);
             *terms = FloorTerms { floor: terms.floor.min(other.floor), lendable: terms.lendable.min(other.lendable) };

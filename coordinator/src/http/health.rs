@@ -36,7 +36,8 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let regions = views::regions_here(&app).regions;
     let (bounds, policy_set, budgets) =
         app.node.read(|ledger: &Ledger| (ledger.bounds().policies, ledger.newest_policies().version, ledger.budgets(None).count()));
-    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, streams: app.events.streams() };
+    let alarm = app.node.read(|ledger| ledger.alarm().is_some());
+    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarm, streams: app.events.streams() };
     let text = app.metrics.exposition(&readings).map_err(|error| Refusal::internal(&format!("metrics: {error}")))?;
     Ok(([(CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response())
 }

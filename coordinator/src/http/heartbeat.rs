@@ -53,6 +53,9 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
     let heartbeat = read(&content, roles::heartbeat_region(parts.uri.path()).unwrap_or_default())?;
     match propose(app, heartbeat, date).await {
         Ok(Outcome::Heartbeat(answer)) => {
+            if let Some(alarm) = app.node.read(|ledger| ledger.alarm().map(str::to_owned)) {
+                tracing::error!(alarm, "an internal check of the ledger failed: nothing is granted any more");
+            }
             app.events.wake();
             Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))
         }

@@ -79,7 +79,7 @@ impl World {
         let drift = Drift::from_ppm([0, 1_000, 50_000][chance.below(3) as usize]).unwrap_or_default();
         let names: Vec<_> = ["ap", "eu", "us"].iter().filter_map(|n| n.parse().ok()).collect();
         let regions: Vec<Region> = names.into_iter().map(|name| Region::new(name, drift, &mut chance)).collect();
-        let set = policies(&regions, &mut chance);
+        let set = policies(&regions, true, &mut chance);
         let policy = set.policies[0].clone();
         let cluster = Cluster::found(set, LEASE, drift);
         let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy.name, [SUBJECT]);
@@ -202,7 +202,10 @@ impl World {
             }
             Event::ChangePolicies => {
                 if self.fault("policies changed", 500) {
-                    self.cluster.change_policies(policies(&self.regions, &mut self.chance));
+                    self.cluster.change_policies(policies(&self.regions, false, &mut self.chance));
+                }
+                if self.now >= TROUBLE && !self.everywhere_named() {
+                    self.cluster.change_policies(policies(&self.regions, true, &mut self.chance));
                 }
                 self.schedule(7 * SECOND, Event::ChangePolicies);
             }
@@ -314,6 +317,10 @@ impl World {
         self.cluster.ledger.check().map_err(|v| Violation { at: self.now, what: v.to_string() })
     }
 
+    fn everywhere_named(&self) -> bool {
+        self.cluster.ledger.newest_policies().regions.len() == self.regions.len()
+    }
+
     /// The limit in force: the old one until every region has confirmed its successor (R9).
     fn limit(&self) -> Limit {
         self.cluster.ledger.active_policies().policies[0].limit
@@ -322,6 +329,12 @@ impl World {
     /// After the trouble every region is leased again, and holds at least the floor that it wants.
     fn check_healed(&self) -> Result<(), Violation> {
         let unwell: BTreeSet<String> = self.regions.iter().filter(|r| !r.is_leased(self.now)).map(|r| r.name.to_string()).collect();
+        if let Some(alarm) = self.cluster.ledger.alarm() {
+            return Err(Violation { at: self.now, what: format!("the ledger's own check failed: {alarm}") });
+        }
+        if self.cluster.ledger.pending_policies().is_some() {
+            return Err(Violation { at: self.now, what: "a change of policies is pending long after everything healed".into() });
+        }
         match unwell.is_empty() {
             true => Ok(()),
             false => Err(Violation { at: self.now, what: format!("not leased long after everything healed: {unwell:?}") }),
@@ -329,7 +342,8 @@ impl World {
     }
 }
 
-fn policies(regions: &[Region], chance: &mut Chance) -> PolicySet {
+/// Any policy set; with `everywhere` it names all regions.
+fn policies(regions: &[Region], everywhere: bool, chance: &mut Chance) -> PolicySet {
     let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
     let limit =
         Limit::TokenBucket { rate: tokens(chance.between(1, 60)), period: Duration::from_secs(1), burst: tokens(chance.between(1, 120)) };
@@ -349,6 +363,8 @@ fn policies(regions: &[Region], chance: &mut Chance) -> PolicySet {
         mode: Mode::Enforce,
     };
     let weight = |chance: &mut Chance| quorate_shared::policy::Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1) };
-    let regions = regions.iter().map(|r| (r.name.clone(), weight(chance))).collect();
+    let removed = (!everywhere && chance.per_mille(250)).then(|| chance.below(regions.len() as u64) as usize);
+    let kept = regions.iter().enumerate().filter(|(i, _)| Some(*i) != removed);
+    let regions = kept.map(|(_, r)| (r.name.clone(), weight(chance))).collect();
     PolicySet { version: 0, regions, policies: vec![policy] }
 }

@@ -1,0 +1,294 @@
+//! The rules of docs/protocol.md as a region and an operator meet them, one entry after another.
+
+use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
+use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(4);
+const FIRST: Office = Office { term: 1, process: 1 };
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("few")
+}
+
+fn set(rate: u64, floor: u32, regions: &[&str]) -> PolicySet {
+    let policy = Policy {
+        name: "p".parse().expect("a name"),
+        generation: 0,
+        matches: BTreeMap::new(),
+        per: vec![],
+        limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) },
+        floor: FloorRule::Together(PartsPerMillion(floor)),
+        lendable: PartsPerMillion(900_000),
+        allow_overcommit: false,
+        cost: CostRule::Fixed(MicroTokens::TOKEN),
+        overrides: vec![],
+        on_store_failure: OnStoreFailure::Closed,
+        mode: Mode::Enforce,
+    };
+    let regions = regions.iter().map(|name| (name.parse().expect("a name"), Region { weight: 1 })).collect();
+    PolicySet { version: 0, regions, policies: vec![policy] }
+}
+
+/// A ledger and what the regions know of it.
+struct World {
+    ledger: Ledger,
+    office: Office,
+}
+
+/// An agent that applies every response at once.
+struct Agent {
+    region: &'static str,
+    number: Number,
+    nonce: u64,
+    echo: Option<Stamp>,
+}
+
+impl Agent {
+    fn new(region: &'static str, session: u64) -> Self {
+        Self { region, number: Number { session, seq: 0 }, nonce: session, echo: None }
+    }
+
+    fn beat(&mut self, demand: u64) -> Heartbeat {
+        self.number.seq += 1;
+        let report = Report {
+            budget: budget(),
+            demand: tokens(demand),
+            admitted: MicroTokens::ZERO,
+            refused: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
+        };
+        Heartbeat {
+            protocol: PROTOCOL,
+            region: self.region.parse().expect("a name"),
+            agent: "a".into(),
+            number: self.number,
+            nonce: self.nonce,
+            echo: self.echo,
+            drained: vec![],
+            policies: None,
+            reports: if demand > 0 { vec![report] } else { vec![] },
+            store: StoreReport { kind: "memory".into(), healthy: true },
+        }
+    }
+}
+
+fn budget() -> BudgetId {
+    let policy = "p".parse().expect("a name");
+    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
+    BudgetId { policy, generation: 1, subject }
+}
+
+impl World {
+    fn new(floor: u32) -> Self {
+        let mut ledger = Ledger::default();
+        ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
+        let mut world = Self { ledger, office: FIRST };
+        world.change(0, set(100, floor, &["eu", "us"]));
+        world
+    }
+
+    fn change(&mut self, replaces: u64, set: PolicySet) -> Outcome {
+        let by = Author { who: "test".into(), when_ms: 0, why: None };
+        self.ledger.apply(self.office.term, &Command::Policies { replaces, set: Box::new(set), by })
+    }
+
+    fn send(&mut self, beat: Heartbeat, at_ms: u64) -> Outcome {
+        let plans = self.ledger.plans_for(&beat);
+        let at = LeaderTime::from_micros(at_ms * 1_000);
+        let entry = StampedHeartbeat { heartbeat: beat, office: self.office, at, plans };
+        let outcome = self.ledger.apply(self.office.term, &Command::Heartbeat(Box::new(entry)));
+        assert_eq!(self.ledger.check(), Ok(()));
+        assert_eq!(self.ledger.alarm(), None);
+        outcome
+    }
+
+    /// One heartbeat, renewed and applied.
+    fn renew(&mut self, agent: &mut Agent, demand: u64, at_ms: u64) -> Response {
+        let beat = agent.beat(demand);
+        match self.send(beat, at_ms) {
+            Outcome::Heartbeat(Answer::Renewed(response)) => {
+                agent.echo = Some(response.stamp);
+                *response
+            }
+            other => panic!("not renewed: {other:?}"),
+        }
+    }
+
+    fn state_of(&self, region: &str, at_ms: u64) -> String {
+        let regions = self.ledger.regions(Some((self.office, LeaderTime::from_micros(at_ms * 1_000)))).regions;
+        regions.into_iter().find(|r| r.region == region).expect("named").state
+    }
+}
+
+fn offered(response: &Response) -> quorate_shared::heartbeat::Holding {
+    response.offers.first().map(|offer| offer.holding.clone()).unwrap_or_default()
+}
+
+#[test]
+fn r1_only_a_greater_number_renews() {
+    let mut world = World::new(500_000);
+    let mut us = Agent::new("us", 1);
+    let first = us.beat(0);
+    assert!(matches!(world.send(first.clone(), 1), Outcome::Heartbeat(Answer::Renewed(_))));
+    for again in [first.clone(), Heartbeat { number: Number { session: 0, seq: 9 }, ..first.clone() }] {
+        let outcome = world.send(again, 2);
+        assert_eq!(outcome, Outcome::Heartbeat(Answer::Stale { newest: Number { session: 1, seq: 1 } }));
+    }
+    let reused = Heartbeat { number: Number { session: 1, seq: 7 }, nonce: 99, ..first };
+    assert!(matches!(world.send(reused, 3), Outcome::Heartbeat(Answer::Stale { .. })), "another session of the same number");
+}
+
+#[test]
+fn the_pool_goes_to_one_region_only_after_the_other_has_echoed_its_loss() {
+    let mut world = World::new(0);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 100, 0);
+    let all = offered(&world.renew(&mut eu, 100, 100)).pool;
+    assert_eq!(all, Capacity::new(tokens(100), tokens(100)));
+    // us wants all of it too: eu is offered less, but may hold all until it has echoed
+    assert_eq!(offered(&world.renew(&mut us, 100, 200)).pool, Capacity::ZERO);
+    let less = offered(&world.renew(&mut eu, 100, 300)).pool;
+    assert!(less.rate < all.rate);
+    assert_eq!(offered(&world.renew(&mut us, 100, 400)).pool, Capacity::ZERO, "not echoed yet");
+    world.renew(&mut eu, 100, 500);
+    let rest = offered(&world.renew(&mut us, 100, 600)).pool;
+    assert_eq!(rest, all.minus(less));
+}
+
+#[test]
+fn a_floor_is_lent_once_its_region_has_promised_to_leave_it_alone() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 0, 0);
+    let wants = world.renew(&mut us, 100, 10);
+    assert!(offered(&wants).borrowed.is_empty());
+    let lends = world.renew(&mut eu, 0, 20);
+    assert_eq!(offered(&lends).lent, Capacity::new(tokens(45), tokens(45)));
+    assert!(offered(&world.renew(&mut us, 100, 30)).borrowed.is_empty(), "not echoed yet");
+    world.renew(&mut eu, 0, 40);
+    let borrows = world.renew(&mut us, 100, 50);
+    let eu_name = "eu".parse().expect("a name");
+    assert_eq!(offered(&borrows).borrowed_from(&eu_name), Capacity::new(tokens(45), tokens(45)));
+    // the promise runs from the echoed response (at 20 ms), not from the echo (at 40 ms)
+    assert_eq!(borrows.lenders.get(&eu_name), Some(&(LEASE - Duration::from_millis(30))));
+}
+
+#[test]
+fn a_region_that_is_not_heard_of_loses_all_and_comes_back_in_full() {
+    let mut world = World::new(0);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 100, 0);
+    world.renew(&mut eu, 100, 100);
+    world.renew(&mut us, 100, 4_000);
+    assert_eq!(offered(&world.renew(&mut us, 100, 4_104)).pool, Capacity::ZERO, "L(1+ρ) is not over");
+    assert_eq!(world.state_of("eu", 4_104), "expired", "but over by the clock that people read");
+    assert_ne!(offered(&world.renew(&mut us, 100, 4_105)).pool, Capacity::ZERO);
+    // planned by a leader that knows of the end
+    assert_eq!(offered(&world.renew(&mut us, 100, 4_110)).pool, Capacity::new(tokens(100), tokens(100)));
+    let back = world.renew(&mut eu, 100, 4_200);
+    assert!(back.full);
+    assert!(back.offers.is_empty());
+}
+
+#[test]
+fn a_new_office_forgets_every_date() {
+    let mut world = World::new(0);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 100, 3_000);
+    world.renew(&mut eu, 100, 3_100);
+    world.office = Office { term: 2, process: 2 };
+    // 0 on the new clock: eu keeps what it holds for L(1+ρ) from there
+    world.renew(&mut us, 100, 50);
+    assert_eq!(offered(&world.renew(&mut us, 100, 4_000)).pool, Capacity::ZERO);
+    assert_ne!(offered(&world.renew(&mut us, 100, 4_010)).pool, Capacity::ZERO);
+}
+
+#[test]
+fn an_entry_of_an_office_that_is_over_changes_nothing() {
+    let mut world = World::new(0);
+    let mut us = Agent::new("us", 1);
+    world.renew(&mut us, 0, 100);
+    world.office = Office { term: 1, process: 2 };
+    world.renew(&mut us, 0, 10);
+    let before = world.ledger.clone();
+    let late = StampedHeartbeat { heartbeat: us.beat(0), office: FIRST, at: LeaderTime::from_micros(9_000_000), plans: vec![] };
+    assert_eq!(world.ledger.apply(1, &Command::Heartbeat(Box::new(late.clone()))), Outcome::WrongOffice);
+    assert_eq!(world.ledger.apply(2, &Command::Heartbeat(Box::new(late))), Outcome::WrongOffice, "another term than the log's");
+    assert_eq!(world.ledger, before);
+}
+
+#[test]
+fn r9_a_smaller_limit_waits_for_every_region_and_a_larger_one_for_none() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.change(1, set(200, 1_000_000, &["eu", "us"])), Outcome::Policies { version: 2, waits_for: vec![] });
+    world.renew(&mut eu, 0, 200);
+    world.renew(&mut us, 0, 200);
+    world.renew(&mut eu, 0, 250);
+    world.renew(&mut us, 0, 250);
+    let both = vec!["eu".parse().expect("a name"), "us".parse().expect("a name")];
+    assert_eq!(world.change(2, set(50, 1_000_000, &["eu", "us"])), Outcome::Policies { version: 3, waits_for: both });
+    assert!(matches!(world.change(3, set(60, 1_000_000, &["eu", "us"])), Outcome::ChangePending { version: 3, .. }));
+    for at in [300, 400] {
+        world.renew(&mut eu, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 2, "us has not confirmed");
+    for at in [500, 600] {
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 3);
+    assert_eq!(world.change(2, set(50, 1_000_000, &["eu", "us"])), Outcome::VersionConflict { newest: 3 });
+}
+
+#[test]
+fn r9_a_region_that_is_taken_out_gives_up_what_it_holds_first() {
+    let mut world = World::new(0);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 100, 0);
+    world.renew(&mut eu, 100, 100);
+    world.renew(&mut us, 0, 100);
+    world.change(1, set(100, 0, &["us"]));
+    assert_eq!(world.ledger.active_policies().version, 1, "eu holds the pool");
+    assert_eq!(offered(&world.renew(&mut eu, 100, 200)).pool, Capacity::ZERO);
+    world.renew(&mut eu, 100, 300);
+    assert_eq!(world.ledger.active_policies().version, 2);
+    let beat = eu.beat(100);
+    assert_eq!(world.send(beat, 400), Outcome::Heartbeat(Answer::UnknownRegion));
+    world.renew(&mut us, 100, 500);
+    assert_eq!(offered(&world.renew(&mut us, 100, 600)).pool, Capacity::new(tokens(100), tokens(100)));
+}
+
+#[test]
+fn genesis_is_said_until_the_first_echo_and_never_again() {
+    let mut world = World::new(500_000);
+    let mut us = Agent::new("us", 1);
+    assert!(world.renew(&mut us, 0, 0).genesis);
+    us.echo = None;
+    assert!(world.renew(&mut us, 0, 10).genesis, "the first response may have been lost");
+    assert!(!world.renew(&mut us, 0, 20).genesis);
+    assert!(!world.renew(&mut Agent::new("us", 2), 0, 30).genesis);
+}
+
+#[test]
+fn an_idle_budget_leaves_the_ledger() {
+    let mut world = World::new(0);
+    let mut us = Agent::new("us", 1);
+    for at in [0, 100, 200] {
+        world.renew(&mut us, 100, at);
+    }
+    assert_eq!(world.ledger.budgets(None).count(), 1);
+    for at in [300, 400, 500] {
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.budgets(None).count(), 0);
+}
