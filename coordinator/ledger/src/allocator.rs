@@ -59,7 +59,8 @@ impl Ledger {
         }
         let targets = plan(terms.limit.capacity().rate, terms.pool, &claims);
         let liked = |region: &RegionName| entry.and_then(|e| e.shares.get(region)).map(|s| s.target.clone()).unwrap_or_default();
-        let news = claims.keys().any(|region| targets.get(region).cloned().unwrap_or_default() != liked(region));
+        let known = entry.into_iter().flat_map(|e| e.shares.keys());
+        let news = claims.keys().chain(known).any(|region| targets.get(region).cloned().unwrap_or_default() != liked(region));
         news.then(|| Plan { budget: id.clone(), targets })
     }
 

@@ -168,12 +168,14 @@ impl BudgetEntry {
     /// What a region may have at most without anything being granted: nothing beyond its floor,
     /// and of that no more than others leave it.
     pub fn offer_nothing_to(&self, region: &RegionName) -> Holding {
-        let lent = self.shares.get(region).map(|s| s.offered().lent).unwrap_or_default();
-        Holding { lent: lent.max(self.lent_out_by(region)), ..Holding::default() }
+        Holding { lent: self.lent_out_by(region), ..Holding::default() }
     }
 
     /// R4: as much of a region's target as the others' holdings leave room for.
     pub fn offer_to(&self, region: &RegionName, terms: &Terms) -> Holding {
+        if !terms.floors.contains_key(region) {
+            return self.offer_nothing_to(region);
+        }
         let target = self.shares.get(region).map(|s| s.target.clone()).unwrap_or_default();
         let others = || self.shares.iter().filter(|(name, _)| *name != region);
         let pool_elsewhere: Capacity = others().map(|(_, s)| s.pool_held()).sum();
