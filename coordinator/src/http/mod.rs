@@ -16,6 +16,7 @@
 mod body;
 mod budgets;
 mod events;
+mod fence;
 mod health;
 mod heartbeat;
 mod leader;
@@ -88,6 +89,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/cluster", get(views::cluster))
         .route("/v1/events", get(events::stream))
         .route("/v1/regions/{region}/heartbeat", post(heartbeat::take))
+        .route("/v1/regions/{region}/fence", post(fence::fence))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

@@ -109,6 +109,13 @@ struct ReplaceQuery {
     why: Option<String>,
 }
 
+/// The query of a change that has nothing else to say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WhyQuery {
+    pub why: Option<String>,
+}
+
 /// What became of a new set, or would.
 #[derive(Debug, Serialize)]
 struct Replaced {
@@ -193,7 +200,8 @@ fn wanted_version(headers: &HeaderMap, newest: u64) -> Result<Option<u64>, Refus
     version.map(Some).ok_or_else(|| Refusal::version_conflict(text, newest))
 }
 
-fn reason(query: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+/// Why somebody changes something, in their words: `why` of the query, else of the header.
+pub(super) fn reason(query: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
     let header = || headers.get(WHY).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
     let why = query.or_else(header).filter(|why| !why.is_empty());
     match why {
