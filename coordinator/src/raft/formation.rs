@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long a member may take to say whether it is new.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two rounds of questions to members that did not answer.
+/// Time between two rounds of questions.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// A node that is to be part of a cluster.
@@ -42,8 +42,8 @@ impl Candidate<'_> {
     /// Forms a cluster of the members unless there is one. Returns once it is formed or found;
     /// waits as long as a member that could know of one does not answer.
     ///
-    /// Members may do this at the same time: openraft's first entry is the same on each, and the
-    /// vote that follows has one winner.
+    /// The member with the smallest number forms it, the others wait for that. All could do it
+    /// at once, but each would begin with an election, and the first leaders would depose each other.
     pub async fn form(&self, raft: &Raft, network: &Network) -> Result<(), FormationError> {
         if !self.log.is_pristine() {
             return Ok(());
@@ -59,8 +59,9 @@ impl Candidate<'_> {
             let answers: Vec<_> = others.iter().zip(answers.into_iter().map(Result::ok)).collect();
             match self.judge(&answers)? {
                 Round::Exists => return Ok(()),
-                Round::AllNew(members) => return initialize(members, raft).await,
-                Round::Awaits(_) if !self.log.is_pristine() => return Ok(()),
+                _ if !self.log.is_pristine() => return Ok(()),
+                Round::AllNew(members) if members.keys().min() == Some(&self.node) => return initialize(members, raft).await,
+                Round::AllNew(_) => tokio::time::sleep(ROUND).await,
                 Round::Awaits(silent) => {
                     if silent != awaited {
                         tracing::info!(nodes = ?silent, "waiting for all members before the cluster is formed");
@@ -96,7 +97,7 @@ impl Candidate<'_> {
 
 async fn initialize(members: BTreeMap<u64, Member>, raft: &Raft) -> Result<(), FormationError> {
     match raft.initialize(members).await {
-        // It is not allowed because another member was faster.
+        // It is not allowed if this node has voted meanwhile: then there is a cluster.
         Ok(()) | Err(RaftError::APIError(InitializeError::NotAllowed(_))) => Ok(()),
         Err(RaftError::APIError(InitializeError::NotInMembers(error))) => Err(FormationError::NotAMember(error.node_id)),
         Err(RaftError::Fatal(fatal)) => Err(FormationError::Fatal(fatal.to_string())),

@@ -88,10 +88,10 @@ impl RaftNode {
             return Err(ProposeError::TooLarge { bytes, most: wire::COMMAND_BYTES });
         }
         let waited = self.settings.propose_timeout;
-        let written = async {
-            self.confirmed().await;
-            self.raft.client_write(Proposal(Arc::new(command))).await
-        };
+        if !self.is_confirmed().await {
+            return Err(ProposeError::NotLeader { leader: None });
+        }
+        let written = self.raft.client_write(Proposal(Arc::new(command)));
         match tokio::time::timeout(waited, written).await {
             Err(_) => Err(ProposeError::Unavailable { waited }),
             Ok(Ok(response)) => Ok(response.data),
@@ -210,12 +210,14 @@ impl RaftNode {
     }
 
     /// Waits while this node leads but has not heard from a majority since it was elected: until
-    /// then openraft takes nothing, and there is nobody else to turn to.
-    async fn confirmed(&self) {
+    /// then openraft takes nothing, and there is nobody else to turn to. False if it hears from
+    /// none within an election timeout.
+    async fn is_confirmed(&self) -> bool {
         let mut metrics = self.raft.metrics();
         let waits = |now: &Metrics| leads(now) && now.last_quorum_acked.is_none();
-        // An error means that the node has stopped; the proposal will say so.
-        while waits(&metrics.borrow_watched()) && metrics.changed().await.is_ok() {}
+        // An error of `changed` means that the node has stopped; the proposal will say so.
+        let confirmed = async { while waits(&metrics.borrow_watched()) && metrics.changed().await.is_ok() {} };
+        tokio::time::timeout(self.settings.election_timeout.0, confirmed).await.is_ok()
     }
 
     fn not_leader(&self, forward: ForwardToLeader<TypeConfig>) -> ProposeError {

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Leadership {
     /// The newest term that this node knows of.
     pub term: u64,
-    /// Number and address of the leader, if this node knows one. It may have fallen meanwhile.
+    /// Number and address of the leader, if this node knows both. It may have fallen meanwhile.
     pub leader: Option<(u64, String)>,
     /// True if this node believes to be the leader.
     pub here: bool,
@@ -58,8 +58,9 @@ impl Leadership {
         let here = leads(metrics);
         // A leader that restarted is still named by its last vote, but leads no more.
         let known = metrics.current_leader.filter(|leader| here || *leader != metrics.id);
-        let address = |id: u64| metrics.membership_config.get_node(&id).map(|node| node.address.clone()).unwrap_or_default();
-        Self { term: metrics.current_term, leader: known.map(|id| (id, address(id))), here }
+        // A new node hears of the leader before it hears where the leader is.
+        let leader = known.and_then(|id| Some((id, metrics.membership_config.get_node(&id)?.address.clone())));
+        Self { term: metrics.current_term, leader, here }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Three nodes in one process: they elect, replicate, restart, and catch up.
 
-use crate::harness::{Cluster, PATIENCE, Served, applied, author, entry, found, unheard};
+use crate::harness::{Cluster, PATIENCE, Served, author, entry, eventually, found, unheard};
 use quorate_coordinator::raft::{ProposeError, RaftNode};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::Office;
@@ -24,7 +24,7 @@ async fn converge(cluster: &Cluster) -> u64 {
     let leader = cluster.leader().await;
     let index = leader.status().applied;
     for served in cluster.nodes.values() {
-        applied(&served.node, index).await;
+        eventually(&served.node, |node| node.status().applied >= index).await;
         assert_eq!(served.node.read(Clone::clone), leader.read(Clone::clone));
     }
     index
@@ -85,8 +85,7 @@ async fn a_node_that_lags_behind_the_log_gets_a_snapshot() {
     }
     cluster.start_node(away).await;
     let index = converge(&cluster).await;
-    let status = cluster.node(away).status();
-    assert!(status.snapshot.is_some_and(|snapshot| snapshot + 60 > index), "{status:?}");
+    eventually(cluster.node(away), |node| node.status().snapshot.is_some_and(|snapshot| snapshot + 60 > index)).await;
     assert_eq!(version(cluster.node(away)), 1);
 
     cluster.stop_node(away).await;
@@ -145,6 +144,7 @@ async fn the_leader_alone_is_in_office_and_a_new_one_has_another_clock() {
     assert!(second >= first);
     let followers: Vec<_> = cluster.nodes.values().filter(|served| served.node.office().is_none()).collect();
     assert_eq!(followers.len(), 2);
+    assert_eq!(followers[0].node.wait_for_leader().await, leader.status().leader);
     match followers[0].node.propose(entry("to the wrong one")).await {
         Err(ProposeError::NotLeader { leader: Some((id, address)) }) => {
             assert_eq!((Some(id), Some(address)), leader.status().leader.unzip());
@@ -156,7 +156,7 @@ async fn the_leader_alone_is_in_office_and_a_new_one_has_another_clock() {
     let (later, at) = in_office(&heir).await;
     assert!(later.term > office.term && later.process != office.process);
     assert!(at < second.after(Duration::from_secs(1)), "the clock began with the office");
-    assert_eq!(leader.office(), None);
+    eventually(&leader, |leader| leader.office().is_none()).await;
     cluster.stop().await;
 }
 
@@ -185,6 +185,7 @@ async fn a_leader_that_ends_in_good_order_hands_over_before_anybody_misses_it() 
         settings.election_timeout = (Duration::from_secs(60), Duration::from_secs(80));
     })
     .await;
+    cluster.propose(entry("heard by one of the others")).await;
     let id = cluster.leader().await.status().node;
     let begun = Instant::now();
     cluster.stop_node(id).await;

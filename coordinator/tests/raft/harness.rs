@@ -5,7 +5,7 @@ use quorate_ledger::{Author, Command, Outcome};
 use quorate_shared::names::SubjectKey;
 use quorate_shared::time::Drift;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,14 +132,14 @@ impl Cluster {
     }
 }
 
-/// Waits until `node` has applied the entry with this index.
-pub async fn applied(node: &RaftNode, index: u64) {
+/// Waits until something is true of a node.
+pub async fn eventually(node: &RaftNode, is_true: impl Fn(&RaftNode) -> bool) {
     let reached = async {
-        while node.status().applied < index {
+        while !is_true(node) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{index} not reached: {:?}", node.status()));
+    tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("{:?}", node.status()));
 }
 
 /// Proposes to a leader that reaches no majority until it takes nothing any more.
@@ -156,9 +156,12 @@ pub async fn unheard(leader: &RaftNode) {
     tokio::time::timeout(PATIENCE, refused).await.expect("its lease ends");
 }
 
-/// Members 1 to `size` at free ports of loopback.
+/// Members 1 to `size` at free ports of a loopback address that only this process uses: a port
+/// of it stays free while its node is down, whatever other tests do.
 pub fn members(size: u64) -> BTreeMap<u64, String> {
-    let held: Vec<_> = (0..size).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = Ipv4Addr::new(127, high.saturating_add(1), middle, low);
+    let held: Vec<_> = (0..size).map(|_| std::net::TcpListener::bind((address, 0)).expect("a port")).collect();
     (1..).zip(&held).map(|(id, listener)| (id, listener.local_addr().expect("bound").to_string())).collect()
 }
 

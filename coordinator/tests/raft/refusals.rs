@@ -5,6 +5,7 @@ use quorate_coordinator::raft::{FormationError, ProposeError, RaftNode, RaftSett
 use quorate_ledger::Outcome;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_data_directory_serves_one_process_and_one_node() {
@@ -36,12 +37,13 @@ async fn a_cluster_is_formed_once_all_members_are_there() {
     let members = members(2);
     let settings = |id: u64| RaftSettings::new(id, members[&id].clone(), members.clone(), dir.path().join(id.to_string()));
     let first = Served::start(settings(1)).await;
-    let forming = tokio::spawn({
+    let mut forming = tokio::spawn({
         let node = first.node.clone();
         async move { node.initialize().await }
     });
+    let without_the_second = tokio::time::timeout(Duration::from_millis(300), &mut forming).await;
+    assert!(without_the_second.is_err() && first.node.status().members.is_empty(), "{without_the_second:?}");
     let second = Served::start(settings(2)).await;
-    assert_eq!(first.node.status().members, [], "formed without the second");
     let formed = tokio::time::timeout(PATIENCE, forming).await.expect("in time").expect("no panic");
     assert_eq!(formed, Ok(()));
     let (ones, twos) = tokio::join!(first.node.wait_for_leader(), second.node.wait_for_leader());
