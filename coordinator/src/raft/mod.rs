@@ -34,6 +34,8 @@ mod writer;
 #[cfg(test)]
 mod kill_tests;
 #[cfg(test)]
+mod round_trip_tests;
+#[cfg(test)]
 mod tests;
 
 pub use errors::{FormationError, ProposeError, StartError};

@@ -1,0 +1,114 @@
+//! A ledger at work, on its way to disk and to peers: nothing of it may be lost or changed.
+
+use super::format;
+use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
+use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
+use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::units::MicroTokens;
+use std::time::Duration;
+
+const POLICIES: &str = "
+regions:
+  us: {weight: 2}
+  eu: {}
+policies:
+  - name: write-api
+    match: {route: write, method: [PUT, POST], path: /v1/*, user: '*'}
+    per: [tenant]
+    limit: {algorithm: token-bucket, rate: 100/s, burst: 200}
+    floor: 40%
+    cost: {attribute: plan, values: {batch: 10}}
+    overrides:
+      - subject: {tenant: acme}
+        limit: {algorithm: token-bucket, rate: 500/s, burst: 1000}
+    on-store-failure: closed
+    mode: {canary: 10%}
+  - name: search
+    limit: {algorithm: token-bucket, rate: 5000/min, burst: 7}
+";
+
+const KEY: SubjectKey = SubjectKey::new([9; 32]);
+const OFFICE: Office = Office { term: 3, process: u64::MAX };
+
+/// A ledger whose every entry went through the log's format, and itself through a snapshot's.
+#[derive(Default)]
+struct Carried(Ledger);
+
+impl Carried {
+    fn apply(&mut self, command: &Command) -> Outcome {
+        let carried: Command = again(command);
+        assert_eq!(carried, *command);
+        let outcome = self.0.apply(OFFICE.term, &carried);
+        assert_eq!(again::<Outcome>(&outcome), outcome);
+        let carried: Ledger = again(&self.0);
+        assert_eq!(carried, self.0);
+        self.0 = carried;
+        outcome
+    }
+}
+
+fn again<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+    let bytes = format::encode(value).expect("encodes");
+    assert_eq!(format::length(value), Ok(bytes.len()));
+    format::decode(&bytes).expect("decodes")
+}
+
+fn author() -> Author {
+    Author { who: "ops".to_owned(), when_ms: 1, why: Some("because".to_owned()) }
+}
+
+fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
+    let reports = ["acme", "umbrella"].map(|tenant| Report {
+        budget: budget(tenant),
+        demand: MicroTokens(700_000_000 * seq),
+        admitted: MicroTokens(5),
+        refused: MicroTokens(u64::MAX),
+        largest: MicroTokens::TOKEN,
+    });
+    Heartbeat {
+        protocol: PROTOCOL,
+        region: region.parse().expect("a name"),
+        agent: "a".to_owned(),
+        number: Number { session: 1, seq },
+        nonce: u64::MAX,
+        echo,
+        drained: echo.map(|stamp| (budget("acme"), stamp)).into_iter().collect(),
+        policies: Some(1),
+        reports: reports.to_vec(),
+        store: StoreReport { kind: "redis".to_owned(), healthy: false },
+    }
+}
+
+fn budget(tenant: &str) -> BudgetId {
+    let policy = "write-api".parse().expect("a name");
+    let subject = SubjectHash::of(&KEY, &policy, [tenant]);
+    BudgetId { policy, generation: 1, subject }
+}
+
+#[test]
+fn a_ledger_at_work_is_carried_unchanged() {
+    let mut ledger = Carried::default();
+    ledger.apply(&Command::Found { subject_key: KEY, lease: Duration::from_millis(5_001), drift: Drift::DEFAULT });
+    let (set, _) = crate::documents::policy_set(POLICIES.as_bytes()).expect("a policy set");
+    ledger.apply(&Command::Policies { replaces: 0, set: Box::new(set), by: author() });
+    let mut echoes = [("us", None), ("eu", None)];
+    let mut offers = 0;
+    for seq in 1..=6 {
+        for (region, echo) in &mut echoes {
+            let heartbeat = beat(region, seq, *echo);
+            let plans = ledger.0.plans_for(&heartbeat);
+            let at = LeaderTime::from_micros(seq * 1_000_000);
+            let stamped = StampedHeartbeat { heartbeat, office: OFFICE, at, plans };
+            match ledger.apply(&Command::Heartbeat(Box::new(stamped))) {
+                Outcome::Heartbeat(Answer::Renewed(response)) => {
+                    *echo = Some(response.stamp);
+                    offers += response.offers.len();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert!(offers > 0, "nothing was at work");
+    ledger.apply(&Command::Fence { region: "eu".parse().expect("a name"), by: author() });
+}
