@@ -209,12 +209,18 @@ impl LeaseBook {
         now >= self.lease_horizon || application.promises.keys().any(revived)
     }
 
-    /// The response is in force and its stamp stored: the horizons move. Never backwards.
+    /// The response is in force and its stamp stored: the horizons move. Never backwards, but for
+    /// one thing: the first response of a session says how long `L` is. It is the same as long as
+    /// the cluster lives, so no promise of an earlier session ends later than one made now, and
+    /// the longest `L` that there may be need not be reckoned with any more.
     pub fn applied(&mut self, application: Application) {
         let until = |span: Duration| application.sent.after(application.drift.shrink(span));
         self.lease_horizon = self.lease_horizon.max(application.lease_horizon());
         let taken_back = application.received.after(application.drift.stretch(application.lease));
-        self.floor_horizon = self.floor_horizon.max(taken_back);
+        self.floor_horizon = match self.applied {
+            None => taken_back,
+            Some(_) => self.floor_horizon.max(taken_back),
+        };
         for (lender, remaining) in &application.promises {
             let horizon = self.lender_horizons.entry(lender.clone()).or_default();
             *horizon = (*horizon).max(until(*remaining));
@@ -292,4 +298,61 @@ impl LeaseBook {
 fn smaller(a: &Holding, b: &Holding) -> Holding {
     let loans = a.borrowed.iter().map(|(lender, loan)| (lender.clone(), loan.min(b.borrowed_from(lender))));
     Holding { pool: a.pool.min(b.pool), lent: a.lent.max(b.lent), borrowed: loans.filter(|(_, loan)| !loan.is_zero()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::heartbeat::Office;
+    use quorate_shared::names::SubjectKey;
+    use quorate_shared::time::LeaderTime;
+
+    const LEASE: Duration = Duration::from_secs(5);
+
+    fn second(n: u64) -> LocalTime {
+        LocalTime::ZERO.after(Duration::from_secs(n))
+    }
+
+    fn open(session: u64, now: LocalTime) -> LeaseBook {
+        let region = "eu".parse().expect("a name");
+        LeaseBook::open(region, "agent".into(), session, 7, BTreeMap::new(), PoliciesInForce::default(), now)
+    }
+
+    /// A heartbeat at `sent`, answered at `received`, and the answer applied.
+    fn renew(book: &mut LeaseBook, seq: u64, sent: LocalTime, received: LocalTime) {
+        let beat = book.beat(seq, sent, None, Vec::new(), StoreReport { kind: "memory".into(), healthy: true });
+        let response = Response {
+            stamp: Stamp { number: beat.number, office: Office::default(), at: LeaderTime::ZERO },
+            nonce: beat.nonce,
+            lease: LEASE,
+            drift: Drift::DEFAULT,
+            full: true,
+            genesis: false,
+            offers: Vec::new(),
+            lenders: BTreeMap::new(),
+            policies: PoliciesInForce::default(),
+            sets: Vec::new(),
+            subject_key: SubjectKey::new([0; 32]),
+        };
+        let application = book.receive(&response, received).expect("newer than any");
+        book.applied(application);
+    }
+
+    #[test]
+    fn the_lease_is_dated_from_the_sending_and_the_floor_from_the_receipt() {
+        let mut book = open(1, second(0));
+        renew(&mut book, 1, second(10), second(12));
+        assert_eq!(book.lease_horizon(), second(10).after(Drift::DEFAULT.shrink(LEASE)));
+        assert_eq!(book.floor_horizon(), second(12).after(Drift::DEFAULT.stretch(LEASE)));
+    }
+
+    #[test]
+    fn an_agent_that_knows_no_lease_reckons_with_the_longest_until_it_is_told() {
+        let mut book = open(2, second(100));
+        assert!(!book.view(second(100)).leased);
+        assert_eq!(book.floor_horizon(), second(100).after(Drift::MAX.stretch(LONGEST_LEASE)));
+        renew(&mut book, 1, second(101), second(102));
+        assert_eq!(book.floor_horizon(), second(102).after(Drift::DEFAULT.stretch(LEASE)));
+        assert!(!book.view(second(107)).whole_floor && book.view(second(108)).whole_floor);
+    }
 }
