@@ -116,7 +116,7 @@ impl Region {
         let mut without_lease = false;
         let mut failure = String::from("the lease kept changing");
         let mut last = Vec::new();
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             let Some(basis) = self.basis() else {
                 failure = "no session with the store yet".into();
                 break;
@@ -134,7 +134,8 @@ impl Region {
                 Ok(Reply::Decided(decision)) if self.counts(&basis, &question, &decision) => {
                     return Ok(self.conclude(&question, last, decision));
                 }
-                Ok(Reply::Decided(_)) => without_lease = true,
+                // the next basis knows what has ended; the last attempt uses nothing that can end
+                Ok(Reply::Decided(_)) => without_lease |= attempt + 1 >= ATTEMPTS,
                 Ok(Reply::OtherLease(newest)) => without_lease |= !self.hears_of(newest).await,
                 Ok(Reply::OtherPolicies(in_force)) => {
                     without_lease = true;
