@@ -28,11 +28,13 @@ async fn cut_off(way: Way) {
     system.wait_until_they_hold_the_pool(&REGIONS).await;
     let shared = load.measure(Duration::from_secs(1)).await;
 
+    load.lean_on("us", &system).await;
     let asked = load.now();
     let status = system.status("us").await.expect("it answers");
     let leased_until = asked + Duration::from_millis(status.horizon_ms);
     system.set_way("us", way).await;
     let cut = load.now();
+    load.save_up_and_rush("us").await;
     system.wait_for_mode("us", "floor").await;
     println!("on its floor {:?} after the cut", load.now() - cut);
     system.wait_until_they_hold_the_pool(&["eu", "ap"]).await;

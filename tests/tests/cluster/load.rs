@@ -1,7 +1,8 @@
 //! Requests to every region, each at a rate of its own, until told otherwise.
 
 use crate::records::{Outcome, Record, Records};
-use crate::system::{REGIONS, System};
+use crate::system::{BURST, DEMAND, PATIENCE, RATE, REGIONS, System, may_use};
+use crate::wait::until;
 use quorate_shared::api::CheckAnswer;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -45,6 +46,25 @@ impl Load {
     /// From now on so many requests a second in each region.
     pub fn set_all(&self, per_second: u32) {
         REGIONS.iter().for_each(|region| self.set(region, per_second));
+    }
+
+    /// Demand moves to one region until that holds the pool and loans.
+    pub async fn lean_on(&self, region: &str, system: &System) {
+        self.set_all(5);
+        self.set(region, 60);
+        until(&format!("{region} holds pool and loans"), PATIENCE, async || {
+            system.status(region).await.filter(|status| may_use(status) >= 65.0)
+        })
+        .await;
+    }
+
+    /// Nobody asks in one region until its bucket is full, then everybody in all: whatever may
+    /// be used is used at once.
+    pub async fn save_up_and_rush(&self, region: &str) {
+        self.set(region, 0);
+        self.measure(Duration::from_secs(1) * BURST / RATE).await;
+        self.set_all(DEMAND);
+        self.set(region, 2 * RATE);
     }
 
     /// Time since the run began.

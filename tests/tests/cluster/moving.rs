@@ -1,9 +1,9 @@
 //! Demand moves from one region to another, and capacity follows.
 
 use crate::load::Load;
-use crate::system::{Floors, PATIENCE, RATE, REGIONS, System};
+use crate::system::{Floors, PATIENCE, RATE, REGIONS, System, may_use};
 use crate::wait::until;
-use quorate_shared::api::{AgentStatus, DecisionMode};
+use quorate_shared::api::DecisionMode;
 use std::time::Duration;
 
 /// Per second, all of it in one region at a time: more than the whole limit.
@@ -45,13 +45,4 @@ async fn one_region_gets_nearly_the_whole_limit_and_then_another_does() {
     }
     let without_lease = records.0.iter().find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
     assert!(without_lease.is_none(), "{without_lease:?}");
-}
-
-/// In a second, of the one budget in demand.
-fn may_use(status: &AgentStatus) -> f64 {
-    let share = |budget: &quorate_shared::api::BudgetStatus| {
-        let borrowed: f64 = budget.borrowed.values().map(|loan| loan.rate).sum();
-        budget.floor.rate + budget.pool.rate + borrowed - budget.lent.rate
-    };
-    status.budgets.iter().map(share).sum()
 }

@@ -2,7 +2,8 @@
 
 use crate::load::Load;
 use crate::records::{Record, Records};
-use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, LEASE, NODES, REGIONS, System};
+use crate::system::{FLOOR, FLOOR_BURST, Floors, LEASE, NODES, PATIENCE, REGIONS, System};
+use crate::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::ops::Range;
 use std::time::Duration;
@@ -11,21 +12,25 @@ use std::time::Duration;
 async fn every_region_serves_its_floor_until_the_coordinators_are_back() {
     let mut system = System::start(Floors::WithPool).await;
     let load = Load::on(&system);
-    load.set_all(DEMAND);
-    system.wait_until_they_hold_the_pool(&REGIONS).await;
-    load.measure(Duration::from_secs(1)).await;
+    load.lean_on("us", &system).await;
 
     NODES.into_iter().for_each(|node| system.kill_coordinator(node));
     let killed = load.now();
+    load.save_up_and_rush("us").await;
     for region in REGIONS {
-        system.wait_for_mode(region, "floor").await;
+        until(&format!("{region} has its whole floor"), PATIENCE, async || {
+            system.status(region).await.filter(|status| status.mode == "floor" && status.floor_horizon_ms == 0)
+        })
+        .await;
     }
-    println!("all on their floors {:?} after the coordinators were killed", load.now() - killed);
+    println!("all have their whole floors {:?} after the coordinators were killed", load.now() - killed);
     let first = load.measure(LEASE).await;
     system.kill_agent("ap");
     system.start_agent("ap");
     let status = system.wait_for_mode("ap", "floor").await;
-    assert!(status.floor_horizon_ms > 0, "it cannot know what it promised to leave alone: {status:?}");
+    assert!(status.floor_horizon_ms > 0, "it cannot know until when it promised to leave alone what it lent: {status:?}");
+    let lent: f64 = status.budgets.iter().map(|budget| budget.lent.rate).sum();
+    println!("of ap's floor of {FLOOR} a second {lent} are lent");
     let second = load.measure(2 * LEASE).await;
 
     let started = load.now();
@@ -42,8 +47,11 @@ async fn every_region_serves_its_floor_until_the_coordinators_are_back() {
     let late = records.0.iter().find(|record| is_leased_between(record, &(killed + LEASE..started)));
     assert!(late.is_none(), "a lease that had ended: {late:?}");
     for region in REGIONS {
-        expect_floor(&records, region, &first);
-        expect_floor(&records, region, &second);
+        expect_share(&records, region, &first, FLOOR);
+    }
+    assert!(lent > 0.0, "it had no part in this test otherwise");
+    for (region, share) in [("us", FLOOR), ("eu", FLOOR), ("ap", FLOOR - lent)] {
+        expect_share(&records, region, &second, share);
     }
 }
 
@@ -51,9 +59,9 @@ fn is_leased_between(record: &Record, span: &Range<Duration>) -> bool {
     record.mode() == Some(DecisionMode::Leased) && record.sent > span.start && record.answered < span.end
 }
 
-fn expect_floor(records: &Records, region: &str, during: &Range<Duration>) {
+fn expect_share(records: &Records, region: &str, during: &Range<Duration>, share: f64) {
     let span = (during.end - during.start).as_secs_f64();
     let admitted = records.admitted(region, during) as f64;
-    assert!(admitted >= 0.8 * FLOOR * span, "{region}: {admitted} in {span} s: less than its floor");
-    assert!(admitted <= FLOOR * span + FLOOR_BURST, "{region}: {admitted} in {span} s: more than its floor and what it may save up");
+    assert!(admitted >= 0.8 * share * span, "{region}: {admitted} in {span} s: less than {share} a second");
+    assert!(admitted <= share * span + FLOOR_BURST, "{region}: {admitted} in {span} s: more than {share} a second and what it may save up");
 }

@@ -34,15 +34,16 @@ pub const ELECTION_TIMEOUT: Duration = Duration::from_millis(600);
 /// Tokens in a second of the policy that loads meet, in all regions together.
 pub const RATE: u32 = 100;
 
-/// Its burst. What is admitted too much must exceed what is left of it to be seen, so it is small;
-/// but it must outlast the moments in which a busy machine sends nothing.
-pub const BURST: u32 = 30;
+/// Its burst. What is admitted too much must exceed what is left of it to be seen, so it is small.
+/// But it must outlast the moments in which a busy machine sends nothing, and a lender must keep
+/// a token of it.
+pub const BURST: u32 = 50;
 
 /// Each region's static share in a second, if there is a pool.
 pub const FLOOR: f64 = 20.0;
 
 /// What each region may save up of that.
-pub const FLOOR_BURST: f64 = 6.0;
+pub const FLOOR_BURST: f64 = 10.0;
 
 /// What is in no static share, in a second, if there is a pool.
 pub const POOL: f64 = 40.0;
@@ -278,6 +279,15 @@ impl Drop for System {
             eprintln!("{}all of it is kept in {}", last_words(self.folder.path(), LOG_LINES), self.folder.path().display());
         }
     }
+}
+
+/// What a region may use in a second of the budget that the load meets, while its lease lasts.
+pub fn may_use(status: &AgentStatus) -> f64 {
+    let in_demand = status.budgets.iter().find(|budget| budget.policy == "write");
+    in_demand.map_or(0.0, |budget| {
+        let borrowed: f64 = budget.borrowed.values().map(|loan| loan.rate).sum();
+        budget.floor.rate + budget.pool.rate + borrowed - budget.lent.rate
+    })
 }
 
 /// One system at a time: the tests of one process would take each other's time.
