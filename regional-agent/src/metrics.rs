@@ -104,7 +104,13 @@ impl Metrics {
         let result = match outcome {
             Ok(_) => "renewed",
             Err(BeatError::Unanswered(_) | BeatError::Unplugged) => "unanswered",
-            Err(BeatError::Stale { .. } | BeatError::UnknownRegion | BeatError::Refused(_) | BeatError::MissingPolicies(_)) => "refused",
+            Err(
+                BeatError::Stale { .. }
+                | BeatError::UnknownRegion
+                | BeatError::Refused(_)
+                | BeatError::MissingPolicies(_)
+                | BeatError::OtherCluster,
+            ) => "refused",
             Err(BeatError::Store(_) | BeatError::Shelf(_)) => "failed",
         };
         self.0.heartbeats.get_or_create(&HeartbeatLabels { result }).inc();

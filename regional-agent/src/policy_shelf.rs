@@ -2,11 +2,13 @@
 //! coordinator still knows the floors.
 
 use quorate_limiter::matching::PolicyTable;
-use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::heartbeat::{PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
+use quorate_shared::time::Drift;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +17,23 @@ use std::sync::Arc;
 const KEPT: usize = 4;
 
 const FILE: &str = "policies.json";
+const LOCK: &str = "quorate-agent.lock";
 
 /// The policy sets that an agent has read.
 #[derive(Debug, Default)]
 pub struct PolicyShelf {
     directory: Option<PathBuf>,
     content: Content,
+    /// Held as long as the directory is in use.
+    _lock: Option<File>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Content {
     in_force: PoliciesInForce,
     sets: BTreeMap<u64, Arc<PolicySet>>,
     subject_key: Option<SubjectKey>,
+    drift: Option<Drift>,
 }
 
 /// Why the sets on disk cannot be used.
@@ -41,6 +47,9 @@ pub enum ShelfError {
         /// Why.
         source: io::Error,
     },
+    /// Another process uses the directory.
+    #[error("{} is in use by another agent; give each its own `data-dir`", _0.display())]
+    Locked(PathBuf),
     /// Not what an agent writes.
     #[error("{}: {source}; remove the file to start without remembered policies", path.display())]
     Unreadable {
@@ -60,12 +69,13 @@ impl PolicyShelf {
         let Some(dir) = &directory else { return Ok(Self::default()) };
         let io = |source| ShelfError::Io { path: dir.join(FILE), source };
         std::fs::create_dir_all(dir).map_err(io)?;
+        let lock = lock(dir)?;
         let content = match std::fs::read(dir.join(FILE)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|source| ShelfError::Unreadable { path: dir.join(FILE), source })?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => Content::default(),
             Err(e) => return Err(io(e)),
         };
-        Ok(Self { directory, content })
+        Ok(Self { directory, content, _lock: Some(lock) })
     }
 
     /// Takes what a response brought, and remembers it before anything is built on it: were it
@@ -73,21 +83,47 @@ impl PolicyShelf {
     /// it has confirmed to have given up (R9).
     ///
     /// # Errors
-    /// If the disk does not take it.
-    pub fn add(&mut self, in_force: PoliciesInForce, sets: &[Arc<PolicySet>], key: &SubjectKey) -> Result<(), ShelfError> {
-        if sets.is_empty() && self.content.in_force == in_force && self.content.subject_key.as_ref() == Some(key) {
+    /// If the disk does not take it; then it is not taken here either.
+    pub fn add(&mut self, response: &Response) -> Result<(), ShelfError> {
+        let mut content = self.content.clone();
+        content.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
+        while content.sets.len() > KEPT {
+            content.sets.pop_first();
+        }
+        content.in_force = response.policies;
+        content.subject_key = Some(response.subject_key.clone());
+        content.drift = Some(response.drift);
+        self.replace(content)
+    }
+
+    /// True if what is remembered is of another cluster than the response: the subject key is
+    /// made when a cluster is founded.
+    pub fn is_foreign_to(&self, response: &Response) -> bool {
+        self.content.subject_key.as_ref().is_some_and(|key| *key != response.subject_key)
+    }
+
+    /// Forgets everything.
+    ///
+    /// # Errors
+    /// If the disk does not take it; then nothing is forgotten.
+    pub fn clear(&mut self) -> Result<(), ShelfError> {
+        self.replace(Content::default())
+    }
+
+    fn replace(&mut self, content: Content) -> Result<(), ShelfError> {
+        if content == self.content {
             return Ok(());
         }
-        self.content.sets.extend(sets.iter().map(|set| (set.version, set.clone())));
-        while self.content.sets.len() > KEPT {
-            self.content.sets.pop_first();
+        if let Some(directory) = &self.directory {
+            write(directory, &content)?;
         }
-        self.content.in_force = in_force;
-        self.content.subject_key = Some(key.clone());
-        match &self.directory {
-            Some(dir) => write(dir, &self.content),
-            None => Ok(()),
-        }
+        self.content = content;
+        Ok(())
+    }
+
+    /// ρ; the largest that there may be until a response has told it.
+    pub fn drift(&self) -> Drift {
+        self.content.drift.unwrap_or(Drift::MAX)
     }
 
     /// The sets in force by the newest response taken. Not simply the newest set: that one may
@@ -112,17 +148,81 @@ impl PolicyShelf {
     }
 }
 
+fn lock(directory: &Path) -> Result<File, ShelfError> {
+    let path = directory.join(LOCK);
+    let io = |source| ShelfError::Io { path: path.clone(), source };
+    let file = File::options().write(true).create(true).truncate(false).open(&path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ShelfError::Locked(directory.to_owned())),
+        Err(TryLockError::Error(source)) => Err(io(source)),
+    }
+}
+
 /// Replaces the file atomically. It holds the subject key, so nobody else may read it.
 fn write(directory: &Path, content: &Content) -> Result<(), ShelfError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let (path, temporary) = (directory.join(FILE), directory.join(format!("{FILE}.new")));
     let replace = || -> io::Result<()> {
-        let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(&serde_json::to_vec(content)?)?;
         file.sync_all()?;
         std::fs::rename(&temporary, &path)?;
-        std::fs::File::open(directory)?.sync_all()
+        File::open(directory)?.sync_all()
     };
     replace().map_err(|source| ShelfError::Io { path: path.clone(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::heartbeat::Stamp;
+    use std::time::Duration;
+
+    fn response(active: u64, key: u8) -> Response {
+        let stamp = Stamp { number: Default::default(), office: Default::default(), at: Default::default() };
+        Response {
+            stamp,
+            nonce: 0,
+            lease: Duration::from_secs(5),
+            drift: Drift::DEFAULT,
+            full: true,
+            genesis: false,
+            offers: vec![],
+            lenders: BTreeMap::new(),
+            policies: PoliciesInForce { active, next: None },
+            sets: vec![Arc::new(PolicySet { version: active, ..PolicySet::default() })],
+            subject_key: SubjectKey::new([key; 32]),
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_there_after_a_restart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut shelf = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
+        assert_eq!((shelf.drift(), shelf.newest()), (Drift::MAX, None));
+        shelf.add(&response(3, 1)).expect("it is written");
+        assert!(matches!(PolicyShelf::open(Some(dir.path().to_owned())), Err(ShelfError::Locked(_))));
+        drop(shelf);
+        let shelf = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
+        assert_eq!((shelf.in_force().active, shelf.newest(), shelf.drift()), (3, Some(3), Drift::DEFAULT));
+        assert!(!shelf.is_foreign_to(&response(4, 1)) && shelf.is_foreign_to(&response(1, 2)));
+    }
+
+    #[test]
+    fn what_the_disk_did_not_take_is_not_taken() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut shelf = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
+        shelf.add(&response(3, 1)).expect("it is written");
+        // where the new file would be made there is a directory
+        let obstacle = dir.path().join(format!("{FILE}.new"));
+        std::fs::create_dir(&obstacle).expect("made");
+        assert!(shelf.add(&response(4, 1)).is_err());
+        assert_eq!((shelf.in_force().active, shelf.newest()), (3, Some(3)));
+        std::fs::remove_dir(&obstacle).expect("removed");
+        shelf.add(&response(4, 1)).expect("it is written");
+        drop(shelf);
+        assert_eq!(PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens").in_force().active, 4);
+    }
 }

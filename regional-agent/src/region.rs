@@ -47,6 +47,9 @@ pub(crate) struct State {
     pub table: Arc<PolicyTable>,
     /// In force in the store already, while a response is being applied.
     pub upcoming: Option<Arc<PolicyTable>>,
+    /// True if the store failed while a response was applied, so that it may hold other than the
+    /// book says: a session is to be opened before the next heartbeat.
+    pub broken: bool,
     pub drift: Drift,
     pub demand: DemandTracker,
     pub shelf: PolicyShelf,
@@ -83,7 +86,8 @@ impl Region {
             book: None,
             table: Arc::new(PolicyTable::empty()),
             upcoming: None,
-            drift: Drift::DEFAULT,
+            broken: false,
+            drift: shelf.drift(),
             demand: DemandTracker::default(),
             shelf,
             contact: Contact::default(),
@@ -122,16 +126,23 @@ impl Region {
     /// # Errors
     /// If the store cannot be asked, or keeps another session open.
     pub async fn open_session(&self, seen: Option<u64>) -> Result<(), LeaseError> {
+        self.open_session_with(seen, false).await
+    }
+
+    /// The same; with `burn`, all state of the store counts as lost.
+    pub(crate) async fn open_session_with(&self, seen: Option<u64>, burn: bool) -> Result<(), LeaseError> {
         let _gate = self.lease_gate.lock().await;
         if self.state.lock().book.as_ref().map(LeaseBook::session) != seen {
             return Ok(());
         }
         let loaded = self.store.load().await?;
         let greatest = self.state.lock().contact.greatest_session;
+        // a store that lost its state may have a record, but an old one
         let stored = loaded.record.as_ref();
+        let trusted = stored.filter(|_| !loaded.lost() && !burn);
         let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
-        let remembered = stored.map_or_else(|| self.state.lock().shelf.in_force(), |record| record.policies);
-        self.store.open_session(&Opening { session, burn: false, policies: remembered }).await?;
+        let remembered = trusted.map_or_else(|| self.state.lock().shelf.in_force(), |record| record.policies);
+        self.store.open_session(&Opening { session, burn, policies: remembered }).await?;
         // what the store now holds: nothing, if it had lost its state
         let record = self.store.load().await?.record.unwrap_or_default();
         let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
@@ -141,6 +152,7 @@ impl Region {
         let table = state.shelf.table(&self.name, record.policies);
         state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
         state.upcoming = None;
+        state.broken = false;
         state.demand.restart(now);
         state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
         self.dated.send_replace(Number { session, seq: 0 });
@@ -171,6 +183,7 @@ impl Region {
         match &state.book {
             None => Err("the region's store has not been reached yet".into()),
             Some(_) if state.table.in_force().active == 0 => Err("no policies have reached this agent yet".into()),
+            Some(_) if !self.store.is_healthy() => Err("the region's store does not answer".into()),
             Some(_) => Ok(()),
         }
     }

@@ -20,6 +20,9 @@ const EAGER: Duration = Duration::from_millis(250);
 /// After a heartbeat that nobody answered.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// What two readings of the time slept may differ by without any sleep.
+const JITTER_MICROS: u64 = 1_000;
+
 /// Budgets in one write to the store.
 const WRITE_PART: usize = 200;
 
@@ -49,6 +52,9 @@ pub enum BeatError {
     /// The response goes by policy sets that it did not bring and that nobody brought before.
     #[error("policy set {0} is in force, but has not been read")]
     MissingPolicies(u64),
+    /// The coordinators are not those that were heard before.
+    #[error("the coordinators were founded anew: what was remembered of the cluster before is forgotten")]
+    OtherCluster,
     /// The agent's disk.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
@@ -62,7 +68,7 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
     let mut slept = region.clock.slept_micros();
     loop {
         let started = region.clock.now();
-        if region.clock.slept_micros() != slept {
+        if region.clock.slept_micros() > slept.saturating_add(JITTER_MICROS) {
             // R6: a machine that slept has a new clock
             slept = region.clock.slept_micros();
             let session = region.state.lock().book.as_ref().map(LeaseBook::session);
@@ -128,8 +134,12 @@ fn note_failure(region: &Region, outcome: Result<(), BeatError>) {
 
 /// One heartbeat and its application. True if it gave up capacity that others may wait for.
 async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool, BeatError> {
-    if region.state.lock().book.is_none() {
-        region.open_session(None).await?;
+    let (seen, broken) = {
+        let state = region.state.lock();
+        (state.book.as_ref().map(LeaseBook::session), state.broken)
+    };
+    if seen.is_none() || broken {
+        region.open_session(seen).await?;
     }
     let session = region.state.lock().book.as_ref().map(LeaseBook::session).unwrap_or_default();
     // R2: the number first, then the clock, then the sending
@@ -140,7 +150,7 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     if region.is_unplugged() {
         return Err(BeatError::Unplugged);
     }
-    let Some(beat) = compose(region, seq) else { return Ok(false) };
+    let Some(beat) = compose(region, session, seq) else { return Ok(false) };
     let answer = coordinators.send(&beat).await?;
     let received = region.clock.now();
     if region.is_unplugged() {
@@ -148,6 +158,10 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
     match answer.answer {
         Answer::Renewed(response) => {
+            let foreign = region.state.lock().shelf.is_foreign_to(&response);
+            if foreign {
+                return Err(start_over(region, session).await);
+            }
             let gave_up = apply(region, &response, received).await?;
             let mut state = region.state.lock();
             state.contact.last_renewal = Some(received);
@@ -159,10 +173,11 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
 }
 
-fn compose(region: &Region, seq: u64) -> Option<Heartbeat> {
+/// `None` if another session was opened since `seq` was drawn in this one.
+fn compose(region: &Region, session: u64, seq: u64) -> Option<Heartbeat> {
     let mut state = region.state.lock();
     let state = &mut *state;
-    let book = state.book.as_mut()?;
+    let book = state.book.as_mut().filter(|book| book.session() == session)?;
     let table = state.table.clone();
     let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
     let worth = |budget: &BudgetId| match book.holdings().contains_key(budget) {
@@ -173,6 +188,18 @@ fn compose(region: &Region, seq: u64) -> Option<Heartbeat> {
     let reports = state.demand.reports(now, period, worth);
     let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
     Some(book.beat(seq, region.clock.now(), state.shelf.newest(), reports, store))
+}
+
+/// The coordinators were founded anew: policy versions, budgets and sessions begin again, and what
+/// is remembered of the old cluster means nothing in the new one.
+async fn start_over(region: &Region, session: u64) -> BeatError {
+    if let Err(e) = region.state.lock().shelf.clear() {
+        return e.into();
+    }
+    match region.open_session_with(Some(session), true).await {
+        Ok(()) => BeatError::OtherCluster,
+        Err(e) => e.into(),
+    }
 }
 
 /// Another session of this region was accepted: this one is over (R1, R5).
@@ -210,6 +237,7 @@ async fn apply(region: &Region, response: &Response, received: LocalTime) -> Res
     match outcome {
         Ok(()) => Ok(gives_up),
         Err(e) => {
+            region.state.lock().broken = true;
             region.open_session(Some(session)).await?;
             Err(e.into())
         }
@@ -227,7 +255,7 @@ fn prepare(
     let before = book.policies();
     let application = book.receive(response, received)?;
     state.drift = response.drift;
-    state.shelf.add(response.policies, &response.sets, &response.subject_key)?;
+    state.shelf.add(response)?;
     let table = match response.policies == state.table.in_force() {
         true => state.table.clone(),
         false => {

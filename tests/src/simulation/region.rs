@@ -26,6 +26,7 @@ pub struct Region {
     /// How fast its store's clock runs.
     store_rate: u64,
     store: MemoryStore,
+    backup: Option<MemoryStore>,
     run: u64,
     agent: Option<Agent>,
     /// What the agent's disk remembers.
@@ -65,6 +66,7 @@ impl Region {
             rate: rate(),
             store_rate: rate(),
             store: MemoryStore::default(),
+            backup: None,
             run: 1,
             agent: None,
             sets: BTreeMap::new(),
@@ -94,6 +96,19 @@ impl Region {
         self.agent = None;
     }
 
+    /// The store is saved, to be restored some time.
+    pub fn back_up(&mut self) {
+        self.backup = Some(self.store.clone());
+    }
+
+    /// The store is restored from its backup, if it has one: another run of it, with an old record.
+    pub fn restore(&mut self) {
+        if let Some(backup) = self.backup.clone() {
+            self.run += 1;
+            self.store = backup;
+        }
+    }
+
     /// The store loses everything.
     pub fn lose_store(&mut self) {
         self.run += 1;
@@ -106,7 +121,8 @@ impl Region {
         let store_now = self.store_time(now);
         let stored = self.store.record(store_now);
         let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
-        let policies = stored.map_or(self.in_force, |r| r.policies);
+        let trusted = stored.filter(|r| r.store == self.run.to_string());
+        let policies = trusted.map_or(self.in_force, |r| r.policies);
         let opening = Opening { session, burn: false, policies };
         if self.store.open_session(store_now, &opening, &self.run.to_string()).is_err() {
             return;
@@ -241,7 +257,9 @@ impl Region {
         let question = Question { view: agent.book.view(local), drift: self.drift, charges };
         match self.store.decide(store_now, &question) {
             Reply::Decided(decision) => {
-                agent.demand.count(&budget, cost, decision.allowed);
+                if let Some(limit) = decision.limits.first() {
+                    agent.demand.count(&budget, cost, decision.allowed, limit);
+                }
                 decision.allowed.then_some((budget, cost))
             }
             Reply::NoRecord => {

@@ -180,8 +180,12 @@ impl World {
             }
             Event::Crash(r) => {
                 self.regions[r].crash();
-                if self.fault("store lost", 300) {
+                if self.fault("store lost", 200) {
                     self.regions[r].lose_store();
+                } else if self.fault("store restored", 200) {
+                    self.regions[r].restore();
+                } else if self.chance.per_mille(300) {
+                    self.regions[r].back_up();
                 }
                 let down = self.chance.between(1_000, 8 * SECOND);
                 self.schedule(down, Event::Start(r));
