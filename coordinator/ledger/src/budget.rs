@@ -11,6 +11,9 @@ use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
+/// How many holdings are told apart that a region was told of since its echo.
+const MOST_SAID: usize = 16;
+
 /// One budget that somebody pushed beyond a floor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BudgetEntry {
@@ -111,6 +114,21 @@ impl Share {
             self.said.push_back((number, holding));
         }
         self.restate = false;
+        if self.said.len() > MOST_SAID {
+            self.merge_oldest();
+        }
+    }
+
+    /// Puts one holding in place of the two said after the echo's: the most that either gives. What
+    /// the region may hold stays at least what it may hold, however long it does not answer.
+    fn merge_oldest(&mut self) {
+        let (Some((_, a)), Some((number, b))) = (self.said.remove(1), self.said.remove(1)) else { return };
+        let mut borrowed = a.borrowed;
+        for (lender, loan) in b.borrowed {
+            let most = borrowed.entry(lender).or_default();
+            *most = most.max(loan);
+        }
+        self.said.insert(1, (number, Holding { pool: a.pool.max(b.pool), lent: a.lent.min(b.lent), borrowed }));
     }
 
     /// Says `holding` in place of what was to be said in the response of this number, which has not

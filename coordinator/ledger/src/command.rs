@@ -106,4 +106,6 @@ pub enum Outcome {
     },
     /// No region of this name.
     UnknownRegion,
+    /// The region's lease has not ended, so it cannot be fenced yet.
+    StillLive,
 }

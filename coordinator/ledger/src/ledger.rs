@@ -142,13 +142,11 @@ impl Ledger {
     }
 
     fn apply_fence(&mut self, region: &RegionName) -> Outcome {
-        if !self.regions.contains_key(region) {
-            return Outcome::UnknownRegion;
+        let Some(session) = self.regions.get_mut(region) else { return Outcome::UnknownRegion };
+        if !session.expired {
+            return Outcome::StillLive;
         }
-        self.end_session(region);
-        if let Some(session) = self.regions.get_mut(region) {
-            session.fence();
-        }
+        session.fence();
         self.activate_if_confirmed();
         Outcome::Done
     }
@@ -158,7 +156,8 @@ impl Ledger {
         if self.policies.next.is_none() || !self.unconfirmed_regions().is_empty() || !self.holdings_fit_next() {
             return;
         }
-        self.policies.activate();
+        let regions = &self.regions;
+        self.policies.activate(|version| regions.values().any(|session| session.may_act_on(version)));
         let book = &self.policies;
         self.budgets.retain(|id, _| book.active.has(id));
         for entry in self.budgets.values_mut() {
@@ -177,8 +176,10 @@ impl Ledger {
     /// Regions that may still be using a floor greater than the next set's.
     fn unconfirmed_regions(&self) -> Vec<RegionName> {
         let Some(next) = &self.policies.next else { return Vec::new() };
-        let reduced = |name: &RegionName| self.policies.reduces_floor_of(name);
-        let waiting = |(name, session): &(&RegionName, &Session)| !session.has_confirmed(next.set.version) && reduced(name);
+        let reduced = |name: &RegionName, session: &Session| {
+            session.acts_on(next.set.version).any(|version| self.policies.reduces_floor_of(name, version))
+        };
+        let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
         self.regions.iter().filter(waiting).map(|(name, _)| name.clone()).collect()
     }
 

@@ -25,6 +25,8 @@ pub struct PolicyVersion {
 pub(crate) struct PolicyBook {
     pub active: SetWithOverrides,
     pub next: Option<SetWithOverrides>,
+    /// Sets that were active, and that some region may still act on.
+    pub former: Vec<SetWithOverrides>,
     pub history: Vec<PolicyVersion>,
 }
 
@@ -56,11 +58,13 @@ impl PolicyBook {
         version
     }
 
-    /// Makes the pending set the active one.
-    pub fn activate(&mut self) {
+    /// Makes the pending set the active one. `acted_on` tells whether a region may still act on
+    /// a set of this version.
+    pub fn activate(&mut self, acted_on: impl Fn(u64) -> bool) {
         if let Some(next) = self.next.take() {
-            self.active = next;
+            self.former.push(std::mem::replace(&mut self.active, next));
         }
+        self.former.retain(|former| acted_on(former.set.version));
     }
 
     /// The terms of a budget under the active set.
@@ -89,22 +93,26 @@ impl PolicyBook {
         successor.is_some_and(|p| p.generation != budget.generation)
     }
 
-    /// True if the pending set gives a region less than the active one, of any policy that goes on.
-    pub fn reduces_floor_of(&self, region: &RegionName) -> bool {
+    /// True if the pending set gives a region less than the set of version `acting_on`, of any policy
+    /// that both have. That need not be the active set: a region that has not been heard of may act
+    /// on an older one, with a policy that was taken out meanwhile and is now to come back.
+    pub fn reduces_floor_of(&self, region: &RegionName, acting_on: u64) -> bool {
         let Some(next) = &self.next else { return false };
-        self.active.set.policies.iter().any(|old| {
+        let mut sets = std::iter::once(&self.active).chain(&self.former);
+        let Some(acting) = sets.find(|s| s.set.version == acting_on) else { return true };
+        acting.set.policies.iter().any(|old| {
             let Some(new) = next.set.policy(&old.name) else { return false };
             if new.generation != old.generation {
                 return true; // counted in other units, or on other subjects
             }
             let floor = |s: &PolicySet, p, limit| s.floors(p, limit).get(region).copied().unwrap_or_default();
-            let base = floor(&self.active.set, old, old.limit).fits(floor(&next.set, new, new.limit));
-            let (overrides_before, overrides_after) = (self.active.overrides.get(&old.name), next.overrides.get(&old.name));
+            let base = floor(&acting.set, old, old.limit).fits(floor(&next.set, new, new.limit));
+            let (overrides_before, overrides_after) = (acting.overrides.get(&old.name), next.overrides.get(&old.name));
             let mut overridden = [overrides_before, overrides_after].into_iter().flatten().flat_map(|o| o.keys());
             let each = overridden.all(|subject| {
                 let before = overrides_before.and_then(|o| o.get(subject)).copied().unwrap_or(old.limit);
                 let after = overrides_after.and_then(|o| o.get(subject)).copied().unwrap_or(new.limit);
-                floor(&self.active.set, old, before).fits(floor(&next.set, new, after))
+                floor(&acting.set, old, before).fits(floor(&next.set, new, after))
             });
             !(base && each)
         })

@@ -35,6 +35,13 @@ impl Ledger {
         Outcome::Heartbeat(self.respond(beat, stamped.office, at))
     }
 
+    /// The newest accepted number, if a heartbeat does not come after it (R1). A reader of the
+    /// applied state may spare the log an entry that would change nothing.
+    pub fn overtaken(&self, beat: &Heartbeat) -> Option<Number> {
+        let session = self.regions.get(&beat.region)?;
+        (!session.comes_after(beat.number, beat.nonce)).then_some(session.newest)
+    }
+
     fn knows(&self, region: &RegionName) -> bool {
         self.policies.active.set.regions.contains_key(region) || self.policies.newest().regions.contains_key(region)
     }

@@ -72,11 +72,17 @@ impl Session {
         self.said.iter().map(|s| s.lease).max().unwrap_or_default()
     }
 
+    /// True of a number that is greater than any before, and not of another session that uses the
+    /// newest one's number again.
+    pub fn comes_after(&self, number: Number, nonce: u64) -> bool {
+        let reused = number.session == self.newest.session && nonce != self.nonce;
+        number > self.newest && !reused
+    }
+
     /// R1: takes the number if it is greater than any before, and not of another session that
     /// uses the same number again.
     pub fn accept(&mut self, number: Number, nonce: u64, at: LeaderTime) -> bool {
-        let reused = number.session == self.newest.session && nonce != self.nonce;
-        if number <= self.newest || reused {
+        if !self.comes_after(number, nonce) {
             return false;
         }
         if number.session > self.newest.session || self.expired {
@@ -125,10 +131,16 @@ impl Session {
         }
     }
 
-    /// R9: true if whatever the region may be acting on has the smaller floors of set `version`,
-    /// or no floors at all.
-    pub fn has_confirmed(&self, version: u64) -> bool {
-        self.said.iter().all(|s| s.policies.active == 0 || s.policies.active >= version || s.policies.next == Some(version))
+    /// R9: the active sets whose whole floors the region may be using: those that it was told of
+    /// since its echo without set `next`.
+    pub fn acts_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
+        let said = self.said.iter().map(|s| s.policies);
+        said.filter(move |p| p.active > 0 && p.active < next && p.next != Some(next)).map(|p| p.active)
+    }
+
+    /// True if the region may be using floors of this set.
+    pub fn may_act_on(&self, version: u64) -> bool {
+        self.said.iter().any(|s| s.policies.active == version)
     }
 
     /// Version of the active set that the region has confirmed.
@@ -142,9 +154,15 @@ impl Session {
         self.lend_horizon = None;
     }
 
-    /// The operator's word that the region serves nothing.
+    /// The operator's word that the region, whose lease has ended, serves nothing: so it uses no
+    /// floor. What it held and lent went the way of every ended lease.
     pub fn fence(&mut self) {
         self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
         self.genesis = false;
+        // a region whose numbers were driven up to where no agent can follow begins again
+        self.newest = Number::default();
+        self.echo = Number::default();
+        self.full_from = Number::default();
+        self.said.iter_mut().for_each(|said| said.from = Number::default());
     }
 }

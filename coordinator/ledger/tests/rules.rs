@@ -291,3 +291,68 @@ fn an_idle_budget_leaves_the_ledger() {
     }
     assert_eq!(world.ledger.budgets(None).count(), 0);
 }
+
+#[test]
+fn r9_a_policy_that_comes_back_waits_for_a_region_that_still_serves_the_old_one() {
+    let mut world = World::new(1_000_000);
+    let mut us = Agent::new("us", 1);
+    let mut eu = Agent::new("eu", 1);
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    // eu is cut off; the policy is taken out, and comes back smaller
+    let without = PolicySet { policies: vec![], ..set(100, 0, &["eu", "us"]) };
+    assert_eq!(world.change(1, without), Outcome::Policies { version: 2, waits_for: vec![] });
+    for at in [200, 300] {
+        world.renew(&mut us, 0, at);
+    }
+    let eu_name = "eu".parse().expect("a name");
+    assert_eq!(
+        world.change(2, set(50, 1_000_000, &["eu", "us"])),
+        Outcome::Policies { version: 3, waits_for: vec![eu_name] },
+        "us has left the old set behind, eu has not"
+    );
+    for at in [400, 500] {
+        world.renew(&mut eu, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 3);
+}
+
+#[test]
+fn only_a_region_whose_lease_has_ended_is_fenced() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    world.change(1, set(50, 1_000_000, &["eu", "us"]));
+    let fence = |world: &mut World, region: &str| {
+        let by = Author { who: "test".into(), when_ms: 0, why: None };
+        world.ledger.apply(1, &Command::Fence { region: region.parse().expect("a name"), by })
+    };
+    assert_eq!(fence(&mut world, "eu"), Outcome::StillLive);
+    assert_eq!(fence(&mut world, "nowhere"), Outcome::UnknownRegion);
+    for at in [4_500, 4_600] {
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 1);
+    assert_eq!(fence(&mut world, "eu"), Outcome::Done);
+    assert_eq!(world.ledger.active_policies().version, 2);
+}
+
+#[test]
+fn what_was_said_to_a_region_that_does_not_answer_stays_bounded() {
+    let mut world = World::new(0);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    let echo = world.renew(&mut eu, 100, 0).stamp;
+    for n in 1..200 {
+        // its demand moves, its answers are lost
+        eu.echo = Some(echo);
+        world.renew(&mut eu, n % 90 + 1, n * 10);
+        world.renew(&mut us, 50, n * 10 + 5);
+    }
+    let size = rmp_serde::to_vec_named(&world.ledger).expect("it has a form").len();
+    assert!(size < 20_000, "{size} bytes");
+}

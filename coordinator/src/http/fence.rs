@@ -41,6 +41,7 @@ pub async fn fence(
             app.events.wake();
             Ok(Json(json!({"fenced": region})).into_response())
         }
+        Ok(Outcome::StillLive) => Err(Refusal::region_live(region.as_str())),
         Ok(Outcome::UnknownRegion) => Err(Refusal::not_found(parts.uri.path())),
         Ok(other) => Err(Refusal::internal(&format!("a fence came to {other:?}"))),
         Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, Bytes::new()).await,

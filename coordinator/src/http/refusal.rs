@@ -105,6 +105,12 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Nothing is here").detail(format!("no resource {path}"))
     }
 
+    /// 409: a region cannot be fenced while its lease runs.
+    pub fn region_live(region: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "region-live", "The region is live")
+            .detail(format!("{region} was heard within its lease; stop its agents, then try again once the lease has ended"))
+    }
+
     /// 405; axum adds `Allow`.
     pub fn method_not_allowed(method: &str, path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
