@@ -80,6 +80,10 @@ pub async fn newest(client: &Client) -> anyhow::Result<Newest> {
 
 fn served(from: &str, body: Value) -> anyhow::Result<Newest> {
     let versions = Versions::deserialize(&body).with_context(|| format!("the policy set of {from} has no version"))?;
+    if versions.version == 0 {
+        // a cluster that was given none yet
+        return Ok(Newest { set: PolicySet::default(), holds: None });
+    }
     let set = ["regions", "policies"].map(|field| (field.to_owned(), body.get(field).cloned().unwrap_or_default()));
     let text = serde_json::to_vec(&Value::Object(set.into_iter().collect()))?;
     match documents::policy_set(&text) {
@@ -109,6 +113,12 @@ mod tests {
             body[key] = value.clone();
         }
         body
+    }
+
+    #[test]
+    fn a_cluster_without_a_set_has_the_empty_one() {
+        let none = json!({"version": 0, "regions": {}, "policies": [], "active": 0, "pending": null});
+        assert_eq!(served("it", none).expect("a set"), Newest { set: PolicySet::default(), holds: None });
     }
 
     #[test]

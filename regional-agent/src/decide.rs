@@ -189,7 +189,7 @@ impl Region {
         let mut state = self.state.lock();
         for (charge, limit) in question.charges.iter().zip(&decision.limits) {
             let admitted = decision.allowed && (limit.fits || !charge.enforced);
-            state.demand.count(&charge.budget, charge.cost, admitted);
+            state.demand.count(&charge.budget, charge.cost, admitted, limit);
         }
         drop(state);
         if !decision.allowed {

@@ -18,6 +18,10 @@ pub const PROTOCOL: u16 = 1;
 /// No lease is longer. What a region may have promised before a restart is over after this (R6).
 pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
+/// Reports in one heartbeat at most. One region's many subjects must not cost any region its lease,
+/// and every report is planned, logged and applied before the answer leaves.
+pub const MOST_REPORTS: usize = 1_000;
+
 /// `(session, seq)` of a heartbeat and of the response to it. Ordered lexicographically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Number {
@@ -60,7 +64,6 @@ pub struct Stamp {
 
 /// What a region's agent sends once in a period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// [`PROTOCOL`].
     pub protocol: u16,
@@ -89,7 +92,6 @@ pub struct Heartbeat {
 
 /// Demand and use of one budget in one region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Report {
     /// Which budget.
     #[serde(rename = "b")]
@@ -110,7 +112,6 @@ pub struct Report {
 
 /// What a region says of its store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StoreReport {
     /// `embedded` or `redis`.
     pub kind: String,

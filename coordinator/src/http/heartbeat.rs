@@ -10,8 +10,9 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome, StampedHeartbeat};
-use quorate_shared::heartbeat::{Answer, Heartbeat, Office, PROTOCOL};
+use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_REPORTS, Office, PROTOCOL};
 use quorate_shared::time::LeaderTime;
+use quorate_shared::units::MAX_EXACT;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -51,6 +52,11 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
         return hand_on(app, app.leader_elsewhere(), forwardable, content).await;
     };
     let heartbeat = read(&content, roles::heartbeat_region(parts.uri.path()).unwrap_or_default())?;
+    // R1 is held in the log; here it spares the log what a repeated heartbeat would cost
+    if let Some(newest) = app.node.read(|ledger| ledger.overtaken(&heartbeat)) {
+        let answer = Answer::Stale { newest };
+        return Ok((HeartbeatResult::of(&answer), Json(answer).into_response()));
+    }
     match propose(app, heartbeat, date).await {
         Ok(Outcome::Heartbeat(answer)) => {
             if let Some(alarm) = app.node.read(|ledger| ledger.alarm().map(str::to_owned)) {
@@ -88,6 +94,13 @@ fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
     }
     if heartbeat.region.as_str() != region {
         return Err(Refusal::invalid_request("/region", format!("the path names another region than the body: {}", heartbeat.region)));
+    }
+    if heartbeat.number.session > MAX_EXACT || heartbeat.number.seq > MAX_EXACT {
+        // no later one could be greater, and stores count in doubles
+        return Err(Refusal::invalid_request("/number", format!("session and seq are at most {MAX_EXACT}")));
+    }
+    if heartbeat.reports.len() > MOST_REPORTS || heartbeat.drained.len() > MOST_REPORTS {
+        return Err(Refusal::invalid_request("/reports", format!("at most {MOST_REPORTS} budgets are reported in one heartbeat")));
     }
     check_label("/agent", &heartbeat.agent, MAX_AGENT)?;
     check_label("/store/kind", &heartbeat.store.kind, MAX_KIND)?;

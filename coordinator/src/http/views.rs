@@ -1,6 +1,7 @@
 //! `GET /v1/regions`, `/v1/bound` and `/v1/cluster`.
 
 use super::App;
+use crate::forward::Forwardable;
 use crate::raft::{MemberStatus, RaftStatus};
 use axum::Json;
 use axum::extract::State;
@@ -18,8 +19,18 @@ pub async fn bound(State(app): State<Arc<App>>) -> Json<Bounds> {
 }
 
 /// The cluster as this node sees it.
-pub async fn cluster(State(app): State<Arc<App>>) -> Json<Cluster> {
-    Json(cluster_of(app.node.status()))
+pub async fn cluster(State(app): State<Arc<App>>, forwardable: Forwardable) -> Json<Cluster> {
+    let mut here = cluster_of(app.node.status());
+    if !forwardable.forwarded
+        && let Some(answer) = app.ask_leader("/v1/cluster").await
+        && let Ok(leader) = serde_json::from_slice::<Cluster>(&answer)
+    {
+        // how far each node is behind only the leader knows
+        for member in &mut here.members {
+            member.lag = leader.members.iter().find(|m| m.id == member.id).and_then(|m| m.lag);
+        }
+    }
+    Json(here)
 }
 
 /// The regions by this node's own state.

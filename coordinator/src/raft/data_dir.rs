@@ -1,8 +1,10 @@
 //! The folder that a node keeps everything in, held by one process at a time.
 
 use super::errors::StartError;
+use std::fs::DirBuilder;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Held with an exclusive lock for a process's life; says by whom.
@@ -21,7 +23,7 @@ impl DataDir {
     /// Makes the folder if it is absent and takes its lock.
     pub fn lock(path: &Path) -> Result<Self, StartError> {
         let unusable = |source| StartError::DataDir { path: path.to_owned(), source };
-        std::fs::create_dir_all(path).map_err(unusable)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
         let lock_path = path.join(LOCK);
         let unlockable = |source| StartError::DataDir { path: lock_path.clone(), source };
         let mut lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path).map_err(unlockable)?;

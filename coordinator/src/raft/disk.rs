@@ -9,8 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fs::OpenOptions;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,6 +213,8 @@ fn create(dir: &DataDir, node: u64) -> Result<(), redb::Error> {
     if prepared.exists() {
         std::fs::remove_file(&prepared)?;
     }
+    // it holds the key under which subjects are hashed
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&prepared)?;
     let db = Database::create(&prepared)?;
     let transaction = db.begin_write()?;
     transaction.open_table(LOG)?;

@@ -48,7 +48,7 @@ pub enum StartError {
     },
     /// It is damaged or not a store at all.
     #[error(
-        "{} is damaged: {detail}; do not delete it while the rest of the cluster needs this node's vote: remove the node from the cluster and add it under a new number with an empty data directory, or restore a backup",
+        "{} is damaged: {detail}; keep it aside; the other nodes go on without this one. Do not put an older copy in its place: it has forgotten votes and entries that this node acknowledged",
         path.display()
     )]
     Corrupted {

@@ -43,6 +43,8 @@ impl OfficeClock {
         }
         let start = match state.term {
             Some((known, start)) if known == term => start,
+            // an office that is over: its clock must not take the place of the present one's
+            Some((known, _)) if known > term => now,
             _ => {
                 state.term = Some((term, now));
                 now
@@ -77,6 +79,9 @@ mod tests {
         assert_eq!(clock.at(3, RawInstant::at(us(1_250)), awake()), (first, LeaderTime::from_micros(250)));
         let (second, zero) = clock.at(4, RawInstant::at(us(2_000)), awake());
         assert_eq!((second, zero), (Office { term: 4, process: 7 }, LeaderTime::ZERO));
+        // a reader of the old term that was held up
+        assert_eq!(clock.at(3, RawInstant::at(us(2_100)), awake()), (first, LeaderTime::ZERO));
+        assert_eq!(clock.at(4, RawInstant::at(us(2_200)), awake()), (second, LeaderTime::from_micros(200)));
     }
 
     #[test]

@@ -94,7 +94,7 @@ async fn a_heartbeat_for_nobody_is_refused_in_its_place() {
         ("/number/seq", json!({"number": {"session": 1, "seq": "x"}})),
         ("/region", json!({"region": "us"})),
         ("/reports/0", json!({"reports": [7]})),
-        ("/surprise", json!({"surprise": 1})),
+        ("/number", json!({"number": {"session": 9_007_199_254_740_992_u64, "seq": 1}})),
         ("/agent", json!({"agent": "\u{1b}[2J"})),
         ("/agent", json!({"agent": "x".repeat(129)})),
         ("/store/kind", json!({"store": {"kind": "", "healthy": true}})),
