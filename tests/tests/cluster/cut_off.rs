@@ -3,7 +3,8 @@
 use crate::load::Load;
 use crate::records::Records;
 use crate::relay::Way;
-use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, HEARTBEAT, LEASE, POOL, RATE, REGIONS, System};
+use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, HEARTBEAT, LEASE, PATIENCE, POOL, RATE, REGIONS, System};
+use crate::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::ops::Range;
 use std::time::Duration;
@@ -19,6 +20,35 @@ async fn a_region_whose_connections_are_refused_keeps_its_floor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_region_that_hears_nothing_any_more_keeps_its_floor() {
     cut_off(Way::Silent).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lender_that_is_cut_off_has_its_floor_back_after_a_lease() {
+    let system = System::start(Floors::WithPool).await;
+    let load = Load::on(&system);
+    load.lean_on("us", &system).await;
+    let lenders = system.status("us").await.expect("it answers").budgets;
+    let lender = lenders.iter().flat_map(|budget| budget.borrowed.keys()).next().expect("it borrows");
+    let lender = *REGIONS.iter().find(|region| *region == lender).expect("one of ours");
+    system.set_way(lender, Way::Refused).await;
+    let cut = load.now();
+    load.save_up_and_rush("us").await;
+    until(&format!("{lender} has its whole floor"), PATIENCE, async || {
+        system.status(lender).await.filter(|status| status.mode == "floor" && status.floor_horizon_ms == 0)
+    })
+    .await;
+    println!("{lender} has back what it lent {:?} after the cut", load.now() - cut);
+    let apart = load.measure(2 * LEASE).await;
+    let records = load.stop().await;
+
+    records.expect_no_overshoot();
+    let own = records.rate(lender, &apart);
+    assert!(own >= 0.8 * FLOOR, "{own} a second of {FLOOR}");
+    let together = REGIONS.iter().map(|region| records.rate(region, &apart)).sum::<f64>();
+    assert!(together >= 0.9 * f64::from(RATE), "{together} of {RATE} a second");
+    let mut others = REGIONS.iter().filter(|region| **region != lender).flat_map(|region| records.in_region(region));
+    let without_lease = others.find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
+    assert!(without_lease.is_none(), "nobody cut it off: {without_lease:?}");
 }
 
 async fn cut_off(way: Way) {

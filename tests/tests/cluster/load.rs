@@ -51,7 +51,7 @@ impl Load {
     /// Demand moves to one region until that holds the pool and loans.
     pub async fn lean_on(&self, region: &str, system: &System) {
         self.set_all(5);
-        self.set(region, 60);
+        self.set(region, DEMAND);
         until(&format!("{region} holds pool and loans"), PATIENCE, async || {
             system.status(region).await.filter(|status| may_use(status) >= 65.0)
         })
