@@ -45,6 +45,8 @@ struct Use {
     largest_refused: MicroTokens,
     /// Wanted in one period, smoothed.
     demand: MicroTokens,
+    /// How long nothing was asked for.
+    quiet: Duration,
     /// What the region may save up of it.
     burst: MicroTokens,
     /// True if it was refused or ran low in the window.
@@ -77,7 +79,8 @@ impl DemandTracker {
     /// one period, and those of which it is `None`, to be reported in any case.
     ///
     /// Demand rises at once and falls by half in a second or more, so a short gap gives nothing
-    /// away. `period` gives a budget's period; a budget without one has ended and is forgotten.
+    /// away. Where nothing at all is asked for any longer than that, there is none: demand that
+    /// moved to another region is to be followed there. `period` gives a budget's period; a budget without one has ended and is forgotten.
     pub fn reports(
         &mut self,
         now: LocalTime,
@@ -123,6 +126,10 @@ impl Use {
     /// Ends a window of length `span`.
     fn turn(&mut self, span: Duration, period: Duration) {
         let least = (period / PART_OF_PERIOD).max(Duration::from_secs(1));
+        self.quiet = if self.asked == MicroTokens::ZERO { self.quiet.saturating_add(span) } else { Duration::ZERO };
+        if self.quiet > least {
+            self.demand = MicroTokens::ZERO;
+        }
         let (span, least, period) = (span.as_micros(), least.as_micros(), period.as_micros());
         let wanted = u128::from(self.asked.0).saturating_mul(period);
         let present = wanted / span.max(least).max(1);
@@ -189,6 +196,19 @@ mod tests {
         assert_eq!(reports.iter().map(|r| r.demand).collect::<Vec<_>>(), [tokens(20)], "40 tokens in 2 s");
         assert_eq!((reports[0].admitted, reports[0].refused), (tokens(30), tokens(10)));
         assert_eq!(tracker.reports(at_ms(3_000), period, ALWAYS)[0].demand, tokens(10));
+    }
+
+    #[test]
+    fn demand_that_has_gone_is_none_and_a_gap_is_no_end() {
+        let mut tracker = DemandTracker::default();
+        let period = |_: &BudgetId| Some(Duration::from_secs(1));
+        tracker.count(&budget("a"), tokens(100), true, &left(0, true));
+        assert_eq!(tracker.reports(at_ms(600), period, ALWAYS)[0].demand, tokens(100));
+        assert!(tracker.reports(at_ms(1_200), period, ALWAYS)[0].demand > tokens(60), "a gap");
+        tracker.count(&budget("a"), tokens(60), true, &left(0, true));
+        assert!(tracker.reports(at_ms(1_800), period, ALWAYS)[0].demand > tokens(60));
+        assert!(tracker.reports(at_ms(2_400), period, ALWAYS)[0].demand > tokens(40), "another gap");
+        assert_eq!(tracker.reports(at_ms(3_000), period, ALWAYS)[0].demand, tokens(0));
     }
 
     #[test]
