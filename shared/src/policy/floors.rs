@@ -28,11 +28,16 @@ impl PolicySet {
 
 impl Policy {
     /// λ: the part of a region's floor that may be lent. The burst is rounded up to whole
-    /// tokens, within the floor: a floor of one token is lent whole or not at all.
+    /// tokens, so that a floor of one token can be lent; of a floor of two or more one token
+    /// stays, so that the lender does not refuse its own first request.
     pub fn lendable_of(&self, floor: Capacity) -> Capacity {
         let burst = self.lendable.of(floor.burst);
         let whole = MicroTokens(burst.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0));
-        Capacity::new(self.lendable.of(floor.rate), whole.min(floor.burst))
+        let stays = match self.lendable < PartsPerMillion::WHOLE && floor.burst.0 >= 2 * MicroTokens::TOKEN.0 {
+            true => MicroTokens::TOKEN,
+            false => MicroTokens::ZERO,
+        };
+        Capacity::new(self.lendable.of(floor.rate), whole.min(floor.burst.saturating_sub(stays)))
     }
 }
 
@@ -92,5 +97,15 @@ mod tests {
     fn a_small_burst_is_divided_in_whole_tokens() {
         assert_eq!(split(1_000_000, 1_000_000, &[1, 1, 1]), [1_000_000, 0, 0]);
         assert_eq!(split(2_500_000, 1_000_000, &[1, 1, 1]), [1_500_000, 1_000_000, 0]);
+    }
+
+    #[test]
+    fn a_lender_keeps_a_token_of_two_or_more() {
+        let policy = crate::policy::tests::policy("a", 1, &[]);
+        let lends = |tokens: u64| {
+            let floor = Capacity::new(MicroTokens(tokens * 1_000_000), MicroTokens(tokens * 1_000_000));
+            policy.lendable_of(floor).burst.tokens_floor()
+        };
+        assert_eq!([0, 1, 2, 9, 10, 11, 50].map(lends), [0, 1, 1, 8, 9, 10, 45]);
     }
 }

@@ -287,10 +287,10 @@ impl PolicySet {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn policy(name: &str, period: u64, per: &[&str]) -> Policy {
+    pub fn policy(name: &str, period: u64, per: &[&str]) -> Policy {
         let limit = Limit::TokenBucket { rate: MicroTokens::TOKEN, period: Duration::from_secs(period), burst: MicroTokens::TOKEN };
         Policy {
             name: name.parse().expect("a name"),
