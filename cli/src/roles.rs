@@ -66,10 +66,11 @@ pub fn log_to_stderr(settings: &LogSettings) {
     }
 }
 
-/// At `info` the library beneath the replicated log would tell each of its steps.
+/// At `info` the library beneath the replicated log would tell each of its steps, and at `error`
+/// it calls it one that a node ends while another sends to it.
 fn filter_of(level: LogLevel) -> &'static str {
     match level {
-        LogLevel::Error => "error",
+        LogLevel::Error => "error,openraft=off",
         LogLevel::Warn => "warn",
         LogLevel::Info => "info,openraft=warn",
         LogLevel::Debug => "debug",

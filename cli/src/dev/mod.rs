@@ -44,7 +44,8 @@ struct Dev {
 /// # Errors
 /// What does not start, and what to do about it.
 pub async fn run(args: DevArgs) -> anyhow::Result<()> {
-    roles::log_to_stderr(&LogSettings { level: LogLevel::Warn, ..LogSettings::default() });
+    // that the first heartbeats find no leader is how every start goes
+    roles::log_to_stderr(&LogSettings { level: LogLevel::Error, ..LogSettings::default() });
     let names: BTreeSet<&RegionName> = args.regions.iter().collect();
     ensure!(names.len() == args.regions.len(), "--regions names a region twice");
     let temporary = tempfile::tempdir().context("cannot make a temporary directory; name one by --data-dir")?;
