@@ -127,6 +127,7 @@ fn region_cells(region: &RegionState) -> [Cell; 10] {
     let mode = if region.mode == mode_name(quorate_shared::api::DecisionMode::Leased) { Tone::Good } else { Tone::Attention };
     let (store, store_tone) = match region.store.healthy {
         true => (region.store.kind.clone(), Tone::Plain),
+        false if region.store.kind.is_empty() => ("-".to_owned(), Tone::Plain),
         false => (format!("{}, unreachable", region.store.kind), Tone::Bad),
     };
     [
