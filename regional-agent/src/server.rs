@@ -10,7 +10,8 @@ use crate::region::Region;
 use crate::renewal;
 use crate::store::{RedisSettings, Store, StoreError};
 use axum::serve::ListenerExt;
-use std::io::{self, ErrorKind};
+use quorate_shared::settings;
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub struct Agent {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Its address cannot be had.
-    #[error("cannot listen on {address}: {}", listen_advice(.source))]
+    #[error("cannot listen on {address}: {}", settings::listen_advice(.source))]
     Listen {
         /// Which.
         address: SocketAddr,
@@ -65,15 +66,6 @@ pub enum StartError {
     /// The system gives no HTTP client.
     #[error("cannot make a network client: {0}")]
     Client(#[from] reqwest::Error),
-}
-
-fn listen_advice(source: &io::Error) -> String {
-    match source.kind() {
-        ErrorKind::AddrInUse => "another process listens there; end it, or choose another port in `listen`".to_owned(),
-        ErrorKind::AddrNotAvailable => "this machine has no such address; correct `listen`".to_owned(),
-        ErrorKind::PermissionDenied => "not permitted; choose a port above 1023 in `listen`".to_owned(),
-        _ => source.to_string(),
-    }
 }
 
 impl Agent {

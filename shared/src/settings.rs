@@ -89,6 +89,16 @@ impl fmt::Debug for TokenHash {
     }
 }
 
+/// Why an address cannot be listened on, and what to do about it.
+pub fn listen_advice(source: &std::io::Error) -> String {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => "another process listens there; end it, or choose another port in `listen`".to_owned(),
+        std::io::ErrorKind::AddrNotAvailable => "this machine has no such address; correct `listen`".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "not permitted; choose a port above 1023 in `listen`".to_owned(),
+        _ => source.to_string(),
+    }
+}
+
 /// SHA-256 of nothing: what a script writes whose token was not set.
 const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
