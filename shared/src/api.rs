@@ -230,8 +230,8 @@ pub struct PolicyBound {
     /// The promise.
     #[serde(flatten)]
     pub bound: Bound,
-    /// Tokens beyond `B + R·W` in the worst interval seen, from the regions' reports; resolution
-    /// is one heartbeat.
+    /// Tokens beyond `B + R·W` in the worst interval seen, from the regions' reports. A
+    /// lower bound: the refill of one lease is allowed for, by which reports may be late.
     pub measured_overshoot: f64,
     /// Admitted in the last heartbeats against the limits of the subjects in demand; `null` without demand.
     pub utilisation: Option<f64>,
