@@ -140,7 +140,11 @@ fn policies(registry: &mut Registry, bounds: &[PolicyBound]) {
     let bounds = bounds.get(..MAX_POLICIES).unwrap_or(bounds);
     let of = |bound: &PolicyBound| [("policy", bound.policy.clone())];
     let promised = bounds.iter().map(|b| (of(b), b.bound.overshoot_bound.unwrap_or(f64::INFINITY)));
-    family(registry, "policy_overshoot_bound_tokens", "Tokens beyond the limit at most; +Inf if unbounded", promised);
+    family(registry, "policy_overshoot_bound_tokens", "Tokens beyond the limit at once at most; +Inf if unbounded", promised);
+    let rates = bounds.iter().map(|b| (of(b), b.bound.overshoot_per_period.unwrap_or(f64::INFINITY)));
+    family(registry, "policy_overshoot_bound_tokens_per_period", "Tokens more in each period at most; +Inf if unbounded", rates);
+    let pending = bounds.iter().map(|b| (of(b), f64::from(u8::from(b.change.is_some()))));
+    family(registry, "policy_change_pending", "1 while the bound is that of an old limit", pending);
     let measured = bounds.iter().map(|b| (of(b), b.measured_overshoot));
     family(registry, "policy_overshoot_measured_tokens", "Tokens beyond the limit in the worst interval seen", measured);
     let used = bounds.iter().filter_map(|b| Some((of(b), b.utilisation?)));

@@ -222,11 +222,17 @@ pub struct Bounds {
     pub policies: Vec<PolicyBound>,
 }
 
-/// Promise and measurement of one policy.
+/// Promise and measurement of one policy. While a change is pending, both are of the old limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyBound {
     /// Its name.
     pub policy: String,
+    /// The greatest rate and the greatest burst (or units) of its limits, overrides included.
+    #[serde(default)]
+    pub limit: CapacityTokens,
+    /// The span that rates speak of.
+    #[serde(default)]
+    pub period_ms: u64,
     /// The promise.
     #[serde(flatten)]
     pub bound: Bound,
@@ -235,6 +241,25 @@ pub struct PolicyBound {
     pub measured_overshoot: f64,
     /// Admitted in the last heartbeats against the limits of the subjects in demand; `null` without demand.
     pub utilisation: Option<f64>,
+    /// The set that is accepted and not in force yet.
+    #[serde(default)]
+    pub change: Option<PendingChange>,
+}
+
+/// A policy set that is accepted and not in force yet: until then the bound is that of the old one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PendingChange {
+    /// Its version.
+    pub version: u64,
+    /// Regions that have not confirmed it, or hold or lent something of a budget of which it allows less.
+    pub waits_for: Vec<String>,
+    /// Those of them that are out of reach.
+    pub out_of_reach: Vec<String>,
+    /// From now, in milliseconds, at the latest: by then it is in force, or a region is out of
+    /// reach. `null`: nobody can know.
+    pub until_ms: Option<u64>,
+    /// Why so.
+    pub why: String,
 }
 
 /// `GET /v1/cluster`.

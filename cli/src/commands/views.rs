@@ -150,24 +150,42 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
     }
     let mut table = Table::new(&[
         ("POLICY", Align::Left),
+        ("LIMIT", Align::Right),
         ("BOUND", Align::Right),
         ("MEASURED OVERSHOOT", Align::Right),
         ("UTILISATION", Align::Right),
     ]);
     for policy in &bounds.policies {
-        let bound = match policy.bound.overshoot_bound {
-            Some(tokens) => Cell::from(tokens_text(tokens)),
-            None => Cell::toned("unbounded", Tone::Attention),
-        };
         let measured = Cell::toned(tokens_text(policy.measured_overshoot), measured_tone(policy));
         let utilisation = policy.utilisation.map_or("no demand".to_owned(), percent);
-        table.row([(&policy.policy).into(), bound, measured, utilisation.into()]);
+        let limit = capacity(policy.limit, Duration::from_millis(policy.period_ms));
+        table.row([(&policy.policy).into(), limit.into(), bound_cell(policy), measured, utilisation.into()]);
     }
     let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
-    match terms.is_empty() {
-        true => table.render(paint),
-        false => format!("{}\nTerms that are not 0:\n{terms}", table.render(paint)),
+    let changes: String = bounds.policies.iter().filter_map(change_line).collect();
+    let part = |title: &str, lines: String| if lines.is_empty() { lines } else { format!("\n{title}\n{lines}") };
+    [table.render(paint), part("Terms that are not 0:", terms), part("Bounds of old limits, until a change is in force:", changes)].concat()
+}
+
+fn bound_cell(policy: &PolicyBound) -> Cell {
+    match (policy.bound.overshoot_bound, policy.bound.overshoot_per_period) {
+        (Some(tokens), Some(more)) => amount_text(tokens, more, policy).into(),
+        _ => Cell::toned("unbounded", Tone::Attention),
     }
+}
+
+/// So much at once, and so much in each period if that is not nothing.
+fn amount_text(tokens: f64, more: f64, policy: &PolicyBound) -> String {
+    match more > 0.0 {
+        true => format!("{} + {}", tokens_text(tokens), rate(more, Duration::from_millis(policy.period_ms))),
+        false => tokens_text(tokens),
+    }
+}
+
+fn change_line(policy: &PolicyBound) -> Option<String> {
+    let change = policy.change.as_ref()?;
+    let until = change.until_ms.map_or("nobody knows how long".to_owned(), |ms| format!("at most {} more", milliseconds(ms)));
+    Some(format!("  {}, version {} waits, {until}: {}\n", policy.policy, change.version, change.why))
 }
 
 /// An overshoot beyond the bound is a broken promise.
@@ -180,9 +198,10 @@ fn measured_tone(policy: &PolicyBound) -> Tone {
 }
 
 fn term_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
-    let relevant = policy.bound.terms.iter().filter(|t| t.amount != Some(0.0));
+    let relevant = policy.bound.terms.iter().filter(|t| t.amount != Some(0.0) || t.amount_per_period != Some(0.0));
     relevant.map(|term| {
-        let amount = term.amount.map_or("unbounded".to_owned(), tokens_text);
+        let amount = term.amount.zip(term.amount_per_period);
+        let amount = amount.map_or("unbounded".to_owned(), |(tokens, more)| amount_text(tokens, more, policy));
         format!("  {}, {}: {amount}; {}\n", policy.policy, term.name, term.why)
     })
 }
@@ -231,7 +250,7 @@ fn lag(member: &Member) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::api::{BudgetShare, CapacityTokens, StoreStatus};
+    use quorate_shared::api::{BudgetShare, CapacityTokens, PendingChange, StoreStatus};
     use quorate_shared::bound::{Bound, Term};
     use std::collections::BTreeMap;
 
@@ -257,17 +276,50 @@ mod tests {
         assert_eq!(lines[3], "1 of 9 budgets; the next page: --cursor x");
     }
 
+    fn policy(overshoot_bound: Option<f64>, overshoot_per_period: Option<f64>, terms: Vec<Term>) -> PolicyBound {
+        PolicyBound {
+            policy: "p".into(),
+            limit: c(600.0, 40.0),
+            period_ms: 60_000,
+            bound: Bound { overshoot_bound, overshoot_per_period, unbounded: overshoot_bound.is_none(), terms },
+            measured_overshoot: 1.0,
+            utilisation: Some(0.5),
+            change: None,
+        }
+    }
+
+    fn term(name: &str, amount: Option<f64>, amount_per_period: Option<f64>) -> Term {
+        Term { name: name.into(), amount, amount_per_period, why: "because".into() }
+    }
+
     #[test]
     fn a_bound_shows_the_terms_that_are_not_zero() {
-        let term = |name: &str, amount| Term { name: name.into(), amount, why: "because".into() };
-        let terms = vec![term("floors", Some(20.0)), term("drift", Some(0.0)), term("fail-open", None)];
-        let policy = |bound| PolicyBound { policy: "p".into(), bound, measured_overshoot: 1.0, utilisation: Some(0.5) };
-        let open = policy(Bound { overshoot_bound: None, unbounded: true, terms });
-        let text = bound_text(&Bounds { policies: vec![open] }, Paint::NONE);
-        assert!(text.contains("unbounded") && text.contains("1 token ") && text.contains("50%"), "{text}");
-        assert!(text.ends_with("  p, floors: 20 tokens; because\n  p, fail-open: unbounded; because\n"), "{text}");
-        let closed = policy(Bound { overshoot_bound: Some(0.0), unbounded: false, terms: vec![] });
-        assert_eq!(measured_tone(&closed), Tone::Bad);
+        let terms = vec![
+            term("floors", Some(20.0), Some(300.0)),
+            term("drift", Some(0.0), Some(0.0)),
+            term("max-hold", Some(2.0), Some(0.0)),
+            term("fail-open", None, None),
+        ];
+        let text = bound_text(&Bounds { policies: vec![policy(None, None, terms)] }, Paint::NONE);
+        assert!(text.contains("600/min +40  unbounded") && text.contains("1 token ") && text.contains("50%"), "{text}");
+        let lines = "  p, floors: 20 tokens + 300/min; because\n  p, max-hold: 2 tokens; because\n  p, fail-open: unbounded; because\n";
+        assert!(text.ends_with(lines), "{text}");
+        assert_eq!(measured_tone(&policy(Some(0.0), Some(0.0), vec![])), Tone::Bad);
+    }
+
+    #[test]
+    fn a_pending_change_says_whose_bound_it_is_and_until_when() {
+        let change = |until_ms: Option<u64>| {
+            let far = if until_ms.is_none() { vec!["eu".into()] } else { vec![] };
+            Some(PendingChange { version: 4, waits_for: vec!["eu".into()], out_of_reach: far, until_ms, why: "so".into() })
+        };
+        let text = |until_ms| {
+            let waiting = PolicyBound { change: change(until_ms), ..policy(Some(0.0), Some(0.0), vec![]) };
+            bound_text(&Bounds { policies: vec![waiting] }, Paint::NONE)
+        };
+        let (known, unknown) = (text(Some(3_200)), text(None));
+        assert!(known.ends_with("until a change is in force:\n  p, version 4 waits, at most 3.2s more: so\n"), "{known}");
+        assert!(unknown.ends_with("  p, version 4 waits, nobody knows how long: so\n"), "{unknown}");
     }
 
     #[test]

@@ -174,7 +174,7 @@ impl Ledger {
     }
 
     /// Regions that may still be using a floor greater than the next set's.
-    fn unconfirmed_regions(&self) -> Vec<RegionName> {
+    pub(crate) fn unconfirmed_regions(&self) -> Vec<RegionName> {
         let Some(next) = &self.policies.next else { return Vec::new() };
         let reduced = |name: &RegionName, session: &Session| {
             session.acts_on(next.set.version).any(|version| self.policies.reduces_floor_of(name, version))
@@ -186,10 +186,20 @@ impl Ledger {
     /// True if all that regions may hold beyond their floors fits the next set; budgets that end
     /// with the present one must be down to nothing.
     fn holdings_fit_next(&self) -> bool {
-        self.budgets.iter().all(|(id, entry)| match self.policies.next_terms(id) {
+        self.budgets.iter().all(|(id, entry)| self.fits_next(id, entry))
+    }
+
+    fn fits_next(&self, id: &BudgetId, entry: &BudgetEntry) -> bool {
+        match self.policies.next_terms(id) {
             Some(terms) => entry.fits(&terms),
             None => !self.policies.goes_on_elsewhere(id) || entry.holds_nothing(),
-        })
+        }
+    }
+
+    /// Regions that may hold something of a budget of which too much is held for the next set.
+    pub(crate) fn holders_beyond_next(&self) -> impl Iterator<Item = &RegionName> {
+        let unfit = self.budgets.iter().filter(|(id, entry)| !self.fits_next(id, entry));
+        unfit.flat_map(|(_, entry)| entry.shares.iter().filter(|(_, share)| !share.holds_nothing()).map(|(name, _)| name))
     }
 
     /// The internal check that failed, if one ever did: a bug. Since then nothing is granted.

@@ -8,6 +8,7 @@
 //! ([`Ledger::apply`], on every replica). Rule numbers (R1–R9) are those of `docs/protocol.md`.
 
 pub mod allocator;
+mod bounds;
 mod budget;
 pub mod command;
 mod expiry;

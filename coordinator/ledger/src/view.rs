@@ -3,12 +3,9 @@
 use crate::Ledger;
 use crate::budget::{BudgetEntry, Share};
 use crate::session::Session;
-use crate::terms::Terms;
-use quorate_shared::api::{Bounds, BudgetShare, BudgetState, CapacityTokens, PolicyBound, RegionState, Regions, StoreStatus};
-use quorate_shared::bound::{Circumstances, bound};
+use quorate_shared::api::{BudgetShare, BudgetState, CapacityTokens, RegionState, Regions, StoreStatus};
 use quorate_shared::heartbeat::Office;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
-use quorate_shared::policy::Policy;
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeSet;
@@ -20,11 +17,16 @@ pub type Now = Option<(Office, LeaderTime)>;
 impl Ledger {
     /// Each region's session. Without the leader's clock nobody can say how old they are.
     pub fn regions(&self, now: Now) -> Regions {
-        let now = now.filter(|(office, _)| *office == self.clock.office).map(|(_, at)| at);
+        let now = self.date(now);
         let sets = [&self.policies.active.set, self.policies.newest()];
         let mut names: BTreeSet<&RegionName> = sets.iter().flat_map(|s| s.regions.keys()).collect();
         names.extend(self.regions.keys());
         Regions { regions: names.into_iter().map(|name| self.region_state(name, now)).collect() }
+    }
+
+    /// The leader's clock, unless the newest entries are of another office.
+    pub(crate) fn date(&self, now: Now) -> Option<LeaderTime> {
+        now.filter(|(office, _)| *office == self.clock.office).map(|(_, at)| at)
     }
 
     fn region_state(&self, name: &RegionName, now: Option<LeaderTime>) -> RegionState {
@@ -51,7 +53,7 @@ impl Ledger {
     }
 
     /// Until the leader takes everything back.
-    fn horizon(&self, session: &Session, at: LeaderTime) -> Duration {
+    pub(crate) fn horizon(&self, session: &Session, at: LeaderTime) -> Duration {
         let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
         match session.expired {
             true => Duration::ZERO,
@@ -77,42 +79,6 @@ impl Ledger {
             regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
         })
     }
-
-    /// Promise and measurement of each policy.
-    pub fn bounds(&self) -> Bounds {
-        Bounds { policies: self.policies.active.set.policies.iter().map(|p| self.policy_bound(p)).collect() }
-    }
-
-    fn policy_bound(&self, policy: &Policy) -> PolicyBound {
-        let set = &self.policies.active.set;
-        let limits = std::iter::once(policy.limit).chain(policy.overrides.iter().map(|o| o.limit));
-        let largest = limits.max_by_key(|l| (l.capacity().burst, l.capacity().rate)).unwrap_or(policy.limit);
-        let floors: Capacity = set.floors(policy, largest).into_values().sum();
-        let now = Circumstances { limit: largest.capacity(), floors, change_pending: self.policies.next.is_some() };
-        PolicyBound {
-            policy: policy.name.to_string(),
-            bound: bound(policy, now),
-            measured_overshoot: self.overshoot.get(&policy.name).copied().unwrap_or_default().tokens(),
-            utilisation: self.utilisation(&policy.name),
-        }
-    }
-
-    /// Demand that is served by what its region may use, against the demand that the limit could
-    /// serve: 1 if no capacity is idle where another region lacks it.
-    fn utilisation(&self, policy: &PolicyName) -> Option<f64> {
-        let (mut served, mut servable) = (0_u128, 0_u128);
-        for (id, entry) in self.budgets.iter().filter(|(id, _)| id.policy == *policy) {
-            let Some(terms) = self.policies.active_terms(id) else { continue };
-            let demand: u128 = entry.shares.values().map(|s| u128::from(s.demand.0)).sum();
-            servable += demand.min(u128::from(terms.limit.capacity().rate.0));
-            served += entry.shares.iter().map(|(name, s)| u128::from(s.demand.min(usable(s, name, &terms).rate).0)).sum::<u128>();
-        }
-        (servable > 0).then(|| served.min(servable) as f64 / servable as f64)
-    }
-}
-
-fn usable(share: &Share, name: &RegionName, terms: &Terms) -> Capacity {
-    share.offered().entitlement(terms.of(name).floor, false, true, |_| true)
 }
 
 fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
@@ -130,6 +96,6 @@ fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
     }
 }
 
-fn millis(span: Duration) -> u64 {
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use quorate_shared::api::{Budgets, Cluster, PolicyBound, RegionState, Regions};
+use quorate_shared::api::{Bounds, Budgets, Cluster, PolicyBound, RegionState, Regions};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,17 +113,21 @@ pub async fn feed(app: Arc<App>) {
     }
 }
 
+/// What only the leader can date.
+async fn of_leader<T: DeserializeOwned>(app: &App, path: &str) -> Option<T> {
+    let answer = app.ask_leader(path).await?;
+    serde_json::from_slice(&answer).ok()
+}
+
 async fn summary(app: &App) -> Summary {
-    let regions = match app.ask_leader("/v1/regions").await.and_then(|body| serde_json::from_slice::<Regions>(&body).ok()) {
-        Some(regions) => regions,
-        None => views::regions_here(app),
-    };
+    let regions: Regions = of_leader(app, "/v1/regions").await.unwrap_or_else(|| views::regions_here(app));
+    let bounds: Bounds = of_leader(app, "/v1/bound").await.unwrap_or_else(|| views::bounds_here(app));
     let cluster = views::cluster_of(app.node.status());
     app.node.read(|ledger| Summary {
         cluster,
         policy_set: Versions::of(ledger),
         regions: regions.regions,
-        policies: ledger.bounds().policies,
+        policies: bounds.policies,
         budgets: Wanted::first(BUDGETS, Sort::Demand).page(ledger),
     })
 }

@@ -34,8 +34,9 @@ pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> 
 /// For Prometheus.
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let regions = views::regions_here(&app).regions;
+    let now = app.node.office();
     let (bounds, policy_set, budgets) =
-        app.node.read(|ledger: &Ledger| (ledger.bounds().policies, ledger.newest_policies().version, ledger.budgets(None).count()));
+        app.node.read(|ledger: &Ledger| (ledger.bounds(now).policies, ledger.newest_policies().version, ledger.budgets(None).count()));
     let alarm = app.node.read(|ledger| ledger.alarm().is_some());
     let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarm, streams: app.events.streams() };
     let text = app.metrics.exposition(&readings).map_err(|error| Refusal::internal(&format!("metrics: {error}")))?;

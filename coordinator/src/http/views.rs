@@ -15,7 +15,7 @@ pub async fn regions(State(app): State<Arc<App>>) -> Json<Regions> {
 
 /// Promise and measurement of each policy.
 pub async fn bound(State(app): State<Arc<App>>) -> Json<Bounds> {
-    Json(app.node.read(quorate_ledger::Ledger::bounds))
+    Json(bounds_here(&app))
 }
 
 /// The cluster as this node sees it.
@@ -37,6 +37,12 @@ pub async fn cluster(State(app): State<Arc<App>>, forwardable: Forwardable) -> J
 pub fn regions_here(app: &App) -> Regions {
     let now = app.node.office();
     app.node.read(|ledger| ledger.regions(now))
+}
+
+/// Promise and measurement by this node's own state.
+pub fn bounds_here(app: &App) -> Bounds {
+    let now = app.node.office();
+    app.node.read(|ledger| ledger.bounds(now))
 }
 
 /// The same for people.

@@ -18,6 +18,8 @@ async fn bound_and_cluster_are_shown_by_every_node() {
             (&policy["policy"], &policy["overshoot_bound"], &policy["unbounded"]),
             (&json!("write-api"), &json!(0.0), &json!(false))
         );
+        assert_eq!((&policy["overshoot_per_period"], &policy["change"]), (&json!(0.0), &Value::Null));
+        assert_eq!((&policy["limit"], &policy["period_ms"]), (&json!({"rate": 300.0, "burst": 300.0}), &json!(1_000)));
         assert_eq!((&policy["measured_overshoot"], &policy["utilisation"]), (&json!(0.0), &Value::Null));
         assert!(policy["terms"].as_array().is_some_and(|terms| terms.len() > 5));
 
@@ -43,6 +45,8 @@ async fn metrics_are_named_by_the_rules() {
         "quorate_regions{state=\"live\"} 1.0",
         "quorate_regions{state=\"unknown\"} 1.0",
         "quorate_policy_overshoot_bound_tokens{policy=\"write-api\"} 0.0",
+        "quorate_policy_overshoot_bound_tokens_per_period{policy=\"write-api\"} 0.0",
+        "quorate_policy_change_pending{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_measured_tokens{policy=\"write-api\"} 0.0",
         "quorate_policy_set_version 1.0",
         concat!("quorate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1.0"),

@@ -1,0 +1,106 @@
+//! Promise and measurement of each policy, as people see them.
+
+use crate::Ledger;
+use crate::budget::Share;
+use crate::terms::Terms;
+use crate::view::{Now, millis};
+use quorate_shared::api::{Bounds, PendingChange, PolicyBound};
+use quorate_shared::bound::{Circumstances, bound};
+use quorate_shared::names::{PolicyName, RegionName};
+use quorate_shared::policy::{Limit, Policy};
+use quorate_shared::time::LeaderTime;
+use quorate_shared::units::Capacity;
+use std::collections::BTreeSet;
+
+impl Ledger {
+    /// Promise and measurement of each policy in force. Without the leader's clock nobody can say
+    /// until when a change waits.
+    pub fn bounds(&self, now: Now) -> Bounds {
+        let change = self.pending_change(self.date(now));
+        let policies = &self.policies.active.set.policies;
+        Bounds { policies: policies.iter().map(|p| self.policy_bound(p, change.clone())).collect() }
+    }
+
+    fn policy_bound(&self, policy: &Policy, change: Option<PendingChange>) -> PolicyBound {
+        let now = self.circumstances(policy);
+        PolicyBound {
+            policy: policy.name.to_string(),
+            limit: now.limit.into(),
+            period_ms: millis(now.period),
+            bound: bound(policy, &now),
+            measured_overshoot: self.overshoot.get(&policy.name).copied().unwrap_or_default().tokens(),
+            utilisation: self.utilisation(&policy.name),
+            change,
+        }
+    }
+
+    /// What the bound of a policy depends on, by the set in force.
+    pub(crate) fn circumstances(&self, policy: &Policy) -> Circumstances {
+        let limits = || std::iter::once(policy.limit).chain(policy.overrides.iter().map(|o| o.limit));
+        let beyond = limits().map(|limit| self.floors_beyond(policy, limit)).fold(Capacity::ZERO, Capacity::max);
+        let pending = self.policies.next.as_ref().map(|next| format!("version {}", next.set.version));
+        Circumstances { pending, ..Circumstances::quiet(limits(), beyond) }
+    }
+
+    fn floors_beyond(&self, policy: &Policy, limit: Limit) -> Capacity {
+        let floors: Capacity = self.policies.active.set.floors(policy, limit).into_values().sum();
+        floors.minus(limit.capacity())
+    }
+
+    /// The change that is not active yet: for whom it waits, and until when at the latest.
+    fn pending_change(&self, at: Option<LeaderTime>) -> Option<PendingChange> {
+        let version = self.policies.next.as_ref()?.set.version;
+        let unconfirmed: BTreeSet<RegionName> = self.unconfirmed_regions().into_iter().collect();
+        let holders: BTreeSet<RegionName> = self.holders_beyond_next().cloned().collect();
+        let waits_for: BTreeSet<&RegionName> = unconfirmed.union(&holders).collect();
+        let out_of_reach: Vec<&RegionName> = unconfirmed.iter().filter(|name| !self.is_live(name, at)).collect();
+        let horizons = waits_for.iter().filter_map(|name| Some(self.horizon(self.regions.get(*name)?, at?)));
+        let until = at.filter(|_| out_of_reach.is_empty()).map(|_| horizons.max().unwrap_or_default());
+        let names = |names: &[&RegionName]| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
+        let why = match (at, out_of_reach.as_slice()) {
+            (_, far @ [_, ..]) => format!(
+                "{} cannot be reached and may be using its floor, which needs no lease: until it is heard of, or fenced by an operator",
+                names(far)
+            ),
+            (None, []) => "how old leases are only the leader knows".to_owned(),
+            (Some(_), []) if waits_for.is_empty() => "it is being put into force".to_owned(),
+            (Some(_), []) => format!(
+                "{} confirm with their next heartbeats, or give up by them what the new set does not allow; a region that is silent is out of reach by then",
+                names(&waits_for.iter().copied().collect::<Vec<_>>())
+            ),
+        };
+        Some(PendingChange {
+            version,
+            waits_for: waits_for.iter().map(|name| name.to_string()).collect(),
+            out_of_reach: out_of_reach.iter().map(|name| name.to_string()).collect(),
+            until_ms: until.map(millis),
+            why,
+        })
+    }
+
+    /// True unless the lease has ended, by the log or by the leader's clock.
+    fn is_live(&self, region: &RegionName, at: Option<LeaderTime>) -> bool {
+        let Some(session) = self.regions.get(region) else { return false };
+        !session.expired && at.is_none_or(|at| !self.horizon(session, at).is_zero())
+    }
+
+    /// Demand that is served by what its region may use, against the demand that the limit could
+    /// serve: 1 if no capacity is idle where another region lacks it.
+    fn utilisation(&self, policy: &PolicyName) -> Option<f64> {
+        let (mut served, mut servable) = (0_u128, 0_u128);
+        for (id, entry) in self.budgets.iter().filter(|(id, _)| id.policy == *policy) {
+            let Some(terms) = self.policies.active_terms(id) else { continue };
+            let demand: u128 = entry.shares.values().map(|s| u128::from(s.demand.0)).sum();
+            servable += demand.min(u128::from(terms.limit.capacity().rate.0));
+            served += entry.shares.iter().map(|(name, s)| u128::from(s.demand.min(usable(s, name, &terms).rate).0)).sum::<u128>();
+        }
+        (servable > 0).then(|| served.min(servable) as f64 / servable as f64)
+    }
+}
+
+fn usable(share: &Share, name: &RegionName, terms: &Terms) -> Capacity {
+    share.offered().entitlement(terms.of(name).floor, false, true, |_| true)
+}
+
+#[cfg(test)]
+mod tests;

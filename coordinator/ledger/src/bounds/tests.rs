@@ -1,0 +1,185 @@
+use super::*;
+use crate::{Author, Command, Outcome, StampedHeartbeat};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
+use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, FloorRule, Mode, OnStoreFailure, PolicySet, Region};
+use quorate_shared::time::Drift;
+use quorate_shared::units::{MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(4);
+const OFFICE: Office = Office { term: 1, process: 1 };
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("few")
+}
+
+/// A limit of `rate` a second and as much at once, of which the floors are this part.
+fn set(rate: u64, floor: u32) -> PolicySet {
+    let policy = Policy {
+        name: "p".parse().expect("a name"),
+        generation: 0,
+        matches: BTreeMap::new(),
+        per: vec![],
+        limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) },
+        floor: FloorRule::Together(PartsPerMillion(floor)),
+        lendable: PartsPerMillion(900_000),
+        allow_overcommit: floor > 1_000_000,
+        cost: CostRule::Fixed(MicroTokens::TOKEN),
+        overrides: vec![],
+        on_store_failure: OnStoreFailure::Closed,
+        mode: Mode::Enforce,
+    };
+    let regions = ["eu", "us"].map(|name| (name.parse().expect("a name"), Region { weight: 1 }));
+    PolicySet { version: 0, regions: regions.into(), policies: vec![policy] }
+}
+
+fn budget() -> BudgetId {
+    let policy = "p".parse().expect("a name");
+    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
+    BudgetId { policy, generation: 1, subject }
+}
+
+fn at(ms: u64) -> LeaderTime {
+    LeaderTime::from_micros(ms * 1_000)
+}
+
+fn by() -> Author {
+    Author { who: "test".into(), when_ms: 0, why: None }
+}
+
+/// A ledger, and what each region last applied of its answers.
+struct World {
+    ledger: Ledger,
+    echoes: BTreeMap<&'static str, Stamp>,
+    seqs: BTreeMap<&'static str, u64>,
+}
+
+impl World {
+    fn new(rate: u64, floor: u32) -> Self {
+        let mut ledger = Ledger::default();
+        ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
+        let mut world = Self { ledger, echoes: BTreeMap::new(), seqs: BTreeMap::new() };
+        world.change(0, set(rate, floor));
+        world
+    }
+
+    fn change(&mut self, replaces: u64, set: PolicySet) {
+        let outcome = self.ledger.apply(1, &Command::Policies { replaces, set: Box::new(set), by: by() });
+        assert!(matches!(outcome, Outcome::Policies { .. }), "{outcome:?}");
+    }
+
+    /// One heartbeat, answered and applied at once. A demand of 0 reports nothing.
+    fn beat(&mut self, region: &'static str, ms: u64, demand: u64) {
+        let seq = self.seqs.entry(region).or_default();
+        *seq += 1;
+        let report = Report {
+            budget: budget(),
+            demand: tokens(demand),
+            admitted: MicroTokens::ZERO,
+            refused: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
+        };
+        let heartbeat = Heartbeat {
+            protocol: PROTOCOL,
+            region: region.parse().expect("a name"),
+            agent: "a".into(),
+            number: Number { session: 1, seq: *seq },
+            nonce: 1,
+            echo: self.echoes.get(region).copied(),
+            drained: vec![],
+            policies: None,
+            reports: if demand > 0 { vec![report] } else { vec![] },
+            store: StoreReport { kind: "memory".into(), healthy: true },
+        };
+        let plans = self.ledger.plans_for(&heartbeat);
+        let stamped = StampedHeartbeat { heartbeat, office: OFFICE, at: at(ms), plans };
+        match self.ledger.apply(1, &Command::Heartbeat(Box::new(stamped))) {
+            Outcome::Heartbeat(Answer::Renewed(response)) => self.echoes.insert(region, response.stamp),
+            other => panic!("not renewed: {other:?}"),
+        };
+    }
+
+    fn bound(&self, ms: u64) -> PolicyBound {
+        self.ledger.bounds(Some((OFFICE, at(ms)))).policies.remove(0)
+    }
+}
+
+#[test]
+fn floors_beyond_the_limit_are_in_the_bound() {
+    let within = World::new(100, 1_000_000).bound(0);
+    assert_eq!((within.bound.overshoot_bound, within.bound.overshoot_per_period), (Some(0.0), Some(0.0)));
+    let beyond = World::new(100, 1_500_000).bound(0);
+    assert_eq!((beyond.bound.overshoot_bound, beyond.bound.overshoot_per_period), (Some(50.0), Some(50.0)));
+}
+
+#[test]
+fn a_change_shows_the_old_bound_until_live_regions_have_confirmed_it() {
+    let mut world = World::new(100, 1_500_000);
+    for ms in [1_000, 2_000] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms + 500, 0);
+    }
+    assert_eq!(world.bound(2_500).change, None);
+    world.change(1, set(100, 500_000));
+    let pending = world.bound(3_000);
+    assert_eq!(pending.bound.overshoot_bound, Some(50.0), "of the old floors");
+    let change = pending.change.expect("pending");
+    assert_eq!(
+        (change.version, change.waits_for.as_slice(), change.out_of_reach.as_slice()),
+        (2, &["eu".into(), "us".into()][..], &[][..])
+    );
+    // us was heard at 2.5 s: its lease, stretched by 1000 millionths, ends last
+    assert_eq!(change.until_ms, Some(3_504));
+    assert_eq!(world.ledger.bounds(None).policies[0].change.as_ref().map(|c| c.until_ms), Some(None), "a follower cannot date it");
+
+    for ms in [3_100, 3_200] {
+        world.beat("eu", ms, 0);
+    }
+    let change = world.bound(3_200).change.expect("still pending");
+    assert_eq!((change.waits_for.as_slice(), change.until_ms), (&["us".to_owned()][..], Some(3_304)));
+    for ms in [3_300, 3_400] {
+        world.beat("us", ms, 0);
+    }
+    let active = world.bound(3_400);
+    assert_eq!((active.change, active.bound.overshoot_bound), (None, Some(0.0)));
+}
+
+#[test]
+fn a_region_out_of_reach_makes_the_end_of_a_change_unknown_and_says_why() {
+    let mut world = World::new(100, 1_000_000);
+    for ms in [1_000, 2_000] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+    }
+    world.change(1, set(100, 500_000));
+    for ms in [7_000, 8_000] {
+        world.beat("eu", ms, 0);
+    }
+    let change = world.bound(8_000).change.expect("pending");
+    assert_eq!((change.waits_for.as_slice(), change.out_of_reach.as_slice()), (&["us".to_owned()][..], &["us".to_owned()][..]));
+    assert_eq!(change.until_ms, None);
+    assert!(change.why.contains("us cannot be reached") && change.why.contains("fenced"), "{}", change.why);
+    world.ledger.apply(1, &Command::Fence { region: "us".parse().expect("a name"), by: by() });
+    assert_eq!(world.bound(8_000).change, None);
+}
+
+#[test]
+fn a_change_waits_for_those_who_hold_more_than_it_allows() {
+    let mut world = World::new(100, 500_000);
+    for ms in [1_000, 1_500, 2_000, 2_500] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms + 100, 90);
+    }
+    assert!(!world.ledger.budgets[&budget()].holds_nothing(), "us has a part of the pool");
+    // floors stay as they are, the pool goes
+    world.change(1, set(50, 1_000_000));
+    let change = world.bound(2_700).change.expect("pending");
+    // us has of the pool and of what eu lent; eu lent
+    assert_eq!((change.waits_for, change.out_of_reach, change.until_ms), (vec!["eu".into(), "us".into()], vec![], Some(3_904)));
+    for ms in [2_800, 2_900, 3_000] {
+        world.beat("us", ms, 90);
+    }
+    assert_eq!(world.bound(3_000).change, None);
+}
