@@ -225,6 +225,25 @@ pub struct BudgetsArgs {
 pub enum ClusterCommand {
     /// Show leader, members and how far each has come
     Status(ViewArgs),
+    /// Let grants go on of budgets of which an internal check failed; exit status 1 if one fails it still
+    ClearAlarm(ClearAlarmArgs),
+}
+
+/// `quorate cluster clear-alarm`.
+#[derive(Clone, Debug, Args)]
+pub struct ClearAlarmArgs {
+    /// Only those of this policy
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Only the one of this subject, by its hash
+    #[arg(long, value_name = "HASH")]
+    pub subject: Option<String>,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
+    /// How to show what became of them.
+    #[command(flatten)]
+    pub view: ViewArgs,
 }
 
 /// `quorate load`.

@@ -162,8 +162,8 @@ impl Reply {
     }
 
     /// The body as a value.
-    pub fn value<T: serde::de::DeserializeOwned>(self, who: Server) -> Result<T, Failure> {
-        serde_json::from_str(&self.body).map_err(|_| self.unexpected(who))
+    pub fn value<T: serde::de::DeserializeOwned>(&self, who: Server) -> Result<T, Failure> {
+        serde_json::from_str(&self.body).map_err(|_| self.clone().unexpected(who))
     }
 
     fn unexpected(self, who: Server) -> Failure {

@@ -196,6 +196,22 @@ async fn a_change_that_may_have_arrived_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn clearing_alarms_says_what_fails_still() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let clear = async move |RawQuery(query): RawQuery| {
+        seen.lock().expect("whole").push(query);
+        let standing = json!([{"policy": "write", "subject": "00ff", "what": "3 exceeds 2"}]);
+        axum::Json(json!({"cleared": [{"policy": "write", "subject": "0001"}], "standing": standing}))
+    };
+    let coordinator = serve(Router::new().route("/v1/budgets/alarm/clear", post(clear))).await;
+    let ran = quorate(&["cluster", "clear-alarm", "--policy", "write", "--why", "mended it", "--coordinator", &coordinator]).await;
+    let lines = "write 0001: cleared, grants go on\nwrite 00ff: not cleared, the check fails still: 3 exceeds 2\n";
+    assert_eq!((ran.status, ran.out.as_str()), (1, lines), "{ran:?}");
+    assert_eq!(*asked.lock().expect("whole"), [Some("policy=write&why=mended%20it".to_owned())]);
+}
+
+#[tokio::test]
 async fn a_set_with_mistakes_is_not_sent() {
     let (coordinator, taken) = keeper().await;
     let file = File::new("set.yaml", &SET.replace("100/s", "100"));

@@ -55,6 +55,7 @@ function waiting(change) {
 
 /** @param {any} policy */
 function judged(policy) {
+  if (policy.alarms.length > 0) return ['internal check failed', 'bad'];
   if (policy.overshoot_bound === null) return ['unbounded by choice', 'warn'];
   if (policy.measured_overshoot > policy.overshoot_bound) return ['bound broken', 'bad'];
   return ['within the bound', 'good'];

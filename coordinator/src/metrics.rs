@@ -74,8 +74,8 @@ pub struct Readings {
     pub policy_set: u64,
     /// Budgets in the ledger.
     pub budgets: usize,
-    /// True once an internal check of the ledger has failed.
-    pub alarm: bool,
+    /// Budgets of which an internal check of the ledger failed.
+    pub alarms: usize,
     /// Open event streams.
     pub streams: usize,
 }
@@ -100,8 +100,8 @@ impl Metrics {
         policies(&mut registry, &readings.bounds);
         gauge(&mut registry, "policy_set_version", "Version of the newest policy set", readings.policy_set as f64);
         gauge(&mut registry, "active_budgets", "Budgets beyond their floors or in demand", readings.budgets as f64);
-        let alarm = f64::from(u8::from(readings.alarm));
-        gauge(&mut registry, "ledger_alarm", "1 once an internal check failed: a bug; nothing is granted any more", alarm);
+        let help = "Budgets of which an internal check failed: a bug; nothing is granted of them until that is cleared";
+        gauge(&mut registry, "ledger_alarms", help, readings.alarms as f64);
         gauge(&mut registry, "event_streams", "Open streams of /v1/events", readings.streams as f64);
         let mut text = String::new();
         prometheus_text::encode(&mut text, &registry)?;

@@ -192,6 +192,9 @@ pub struct BudgetState {
     pub period_ms: u64,
     /// By region.
     pub regions: BTreeMap<String, BudgetShare>,
+    /// The internal check of the ledger that failed, if one did: nothing is granted.
+    #[serde(default)]
+    pub alarm: Option<String>,
 }
 
 /// One region's part of a budget.
@@ -244,6 +247,38 @@ pub struct PolicyBound {
     /// The set that is accepted and not in force yet.
     #[serde(default)]
     pub change: Option<PendingChange>,
+    /// Its budgets of which an internal check of the ledger failed: nothing is granted of them.
+    #[serde(default)]
+    pub alarms: Vec<BudgetAlarm>,
+}
+
+/// A budget of which an internal check of the ledger failed: a bug.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetAlarm {
+    /// Name of the policy.
+    pub policy: String,
+    /// Hash of the subject.
+    pub subject: String,
+    /// Which check, and by how much it failed.
+    pub what: String,
+}
+
+/// 200 of `POST /v1/budgets/alarm/clear`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClearedAlarms {
+    /// Budgets of which grants go on.
+    pub cleared: Vec<BudgetName>,
+    /// Budgets that fail the check still, so that nothing is granted of them.
+    pub standing: Vec<BudgetAlarm>,
+}
+
+/// Which budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetName {
+    /// Name of the policy.
+    pub policy: String,
+    /// Hash of the subject.
+    pub subject: String,
 }
 
 /// A policy set that is accepted and not in force yet: until then the bound is that of the old one.

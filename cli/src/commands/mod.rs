@@ -1,5 +1,6 @@
 //! The commands that ask a running system something.
 
+pub mod alarm;
 pub mod check;
 pub mod policy;
 pub mod views;

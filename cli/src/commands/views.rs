@@ -162,9 +162,17 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
         table.row([(&policy.policy).into(), limit.into(), bound_cell(policy), measured, utilisation.into()]);
     }
     let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
+    let alarms: String = bounds.policies.iter().flat_map(alarm_lines).collect();
     let changes: String = bounds.policies.iter().filter_map(change_line).collect();
     let part = |title: &str, lines: String| if lines.is_empty() { lines } else { format!("\n{title}\n{lines}") };
-    [table.render(paint), part("Terms that are not 0:", terms), part("Bounds of old limits, until a change is in force:", changes)].concat()
+    let failed = "Internal checks that failed (a bug; quorate cluster clear-alarm lets grants go on):";
+    [
+        table.render(paint),
+        part(failed, alarms),
+        part("Terms that are not 0:", terms),
+        part("Bounds of old limits, until a change is in force:", changes),
+    ]
+    .concat()
 }
 
 fn bound_cell(policy: &PolicyBound) -> Cell {
@@ -180,6 +188,10 @@ fn amount_text(tokens: f64, more: f64, policy: &PolicyBound) -> String {
         true => format!("{} + {}", tokens_text(tokens), rate(more, Duration::from_millis(policy.period_ms))),
         false => tokens_text(tokens),
     }
+}
+
+fn alarm_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
+    policy.alarms.iter().map(|alarm| format!("  {}\n", alarm.what))
 }
 
 fn change_line(policy: &PolicyBound) -> Option<String> {
@@ -250,7 +262,7 @@ fn lag(member: &Member) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::api::{BudgetShare, CapacityTokens, PendingChange, StoreStatus};
+    use quorate_shared::api::{BudgetAlarm, BudgetShare, CapacityTokens, PendingChange, StoreStatus};
     use quorate_shared::bound::{Bound, Term};
     use std::collections::BTreeMap;
 
@@ -267,6 +279,7 @@ mod tests {
             limit: c(100.0, 200.0),
             period_ms: 1_000,
             regions: BTreeMap::from([("eu".into(), share(c(0.0, 0.0))), ("us".into(), share(c(45.5, 90.0)))]),
+            alarm: None,
         };
         let text = budgets_text(&Budgets { budgets: vec![budget], cursor: Some("x".into()), total: 9 }, Paint::NONE);
         let lines: Vec<&str> = text.lines().collect();
@@ -285,6 +298,7 @@ mod tests {
             measured_overshoot: 1.0,
             utilisation: Some(0.5),
             change: None,
+            alarms: vec![],
         }
     }
 
@@ -320,6 +334,14 @@ mod tests {
         let (known, unknown) = (text(Some(3_200)), text(None));
         assert!(known.ends_with("until a change is in force:\n  p, version 4 waits, at most 3.2s more: so\n"), "{known}");
         assert!(unknown.ends_with("  p, version 4 waits, nobody knows how long: so\n"), "{unknown}");
+    }
+
+    #[test]
+    fn a_failed_check_is_shown_with_what_to_do() {
+        let alarm = BudgetAlarm { policy: "p".into(), subject: "00ff".into(), what: "p/1/00ff: 3 exceeds 2".into() };
+        let broken = PolicyBound { alarms: vec![alarm], ..policy(None, None, vec![]) };
+        let text = bound_text(&Bounds { policies: vec![broken] }, Paint::NONE);
+        assert!(text.contains("clear-alarm") && text.ends_with("  p/1/00ff: 3 exceeds 2\n"), "{text}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::Ledger;
 use crate::budget::Share;
 use crate::terms::Terms;
 use crate::view::{Now, millis};
-use quorate_shared::api::{Bounds, PendingChange, PolicyBound};
+use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
 use quorate_shared::bound::{Circumstances, bound};
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::policy::{Limit, Policy};
@@ -31,6 +31,7 @@ impl Ledger {
             measured_overshoot: self.overshoot.get(&policy.name).copied().unwrap_or_default().tokens(),
             utilisation: self.utilisation(&policy.name),
             change,
+            alarms: self.alarms_of(&policy.name).collect(),
         }
     }
 
@@ -39,7 +40,13 @@ impl Ledger {
         let limits = || std::iter::once(policy.limit).chain(policy.overrides.iter().map(|o| o.limit));
         let beyond = limits().map(|limit| self.floors_beyond(policy, limit)).fold(Capacity::ZERO, Capacity::max);
         let pending = self.policies.next.as_ref().map(|next| format!("version {}", next.set.version));
-        Circumstances { pending, ..Circumstances::quiet(limits(), beyond) }
+        let alarm = self.alarms_of(&policy.name).next().map(|alarm| alarm.what);
+        Circumstances { pending, alarm, ..Circumstances::quiet(limits(), beyond) }
+    }
+
+    fn alarms_of<'a>(&'a self, policy: &'a PolicyName) -> impl Iterator<Item = BudgetAlarm> + 'a {
+        let of_policy = self.alarms().filter(move |(id, _)| id.policy == *policy);
+        of_policy.map(|(id, what)| BudgetAlarm { policy: id.policy.to_string(), subject: id.subject.to_string(), what: what.to_owned() })
     }
 
     fn floors_beyond(&self, policy: &Policy, limit: Limit) -> Capacity {

@@ -1,7 +1,7 @@
 //! What the replicated log carries, and what applying it answers.
 
 use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Office};
-use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,15 @@ pub enum Command {
     Fence {
         /// Which region.
         region: RegionName,
+        /// Who says so.
+        by: Author,
+    },
+    /// The operator's word that grants may go on of budgets of which an internal check failed.
+    ClearAlarm {
+        /// Of this policy alone.
+        policy: Option<PolicyName>,
+        /// Of this subject alone.
+        subject: Option<SubjectHash>,
         /// Who says so.
         by: Author,
     },
@@ -108,4 +117,11 @@ pub enum Outcome {
     UnknownRegion,
     /// The region's lease has not ended, so it cannot be fenced yet.
     StillLive,
+    /// To [`Command::ClearAlarm`].
+    AlarmsCleared {
+        /// Budgets of which grants go on.
+        cleared: Vec<BudgetId>,
+        /// Budgets that fail the check still, each with what fails.
+        standing: Vec<(BudgetId, String)>,
+    },
 }

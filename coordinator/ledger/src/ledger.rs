@@ -1,5 +1,6 @@
 //! The state that every coordinator replicates, and how one log entry changes it.
 
+use crate::alarms::Alarms;
 use crate::budget::BudgetEntry;
 use crate::command::{Author, Command, Outcome};
 use crate::policies::PolicyBook;
@@ -24,9 +25,8 @@ pub struct Ledger {
     pub(crate) policies: PolicyBook,
     /// The worst measured overshoot of each policy's budgets so far.
     pub(crate) overshoot: BTreeMap<quorate_shared::names::PolicyName, MicroTokens>,
-    /// Set once an internal check has failed: nothing is granted any more.
     #[serde(default)]
-    pub(crate) alarm: Option<String>,
+    pub(crate) alarms: Alarms,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -96,6 +96,7 @@ impl Ledger {
             Command::Heartbeat(stamped) => self.apply_heartbeat(log_term, stamped),
             Command::Policies { replaces, set, by } => self.apply_policies(*replaces, set, by),
             Command::Fence { region, .. } => self.apply_fence(region),
+            Command::ClearAlarm { policy, subject, .. } => self.clear_alarms(policy.as_ref(), *subject),
         }
     }
 
@@ -200,11 +201,6 @@ impl Ledger {
     pub(crate) fn holders_beyond_next(&self) -> impl Iterator<Item = &RegionName> {
         let unfit = self.budgets.iter().filter(|(id, entry)| !self.fits_next(id, entry));
         unfit.flat_map(|(_, entry)| entry.shares.iter().filter(|(_, share)| !share.holds_nothing()).map(|(name, _)| name))
-    }
-
-    /// The internal check that failed, if one ever did: a bug. Since then nothing is granted.
-    pub fn alarm(&self) -> Option<&str> {
-        self.alarm.as_deref()
     }
 
     /// Checks R4 on the whole state. For tests and alarms: costs in proportion to all budgets.

@@ -7,6 +7,7 @@
 //! The allocator proposes ([`Ledger::plans_for`], called by the leader), the ledger disposes
 //! ([`Ledger::apply`], on every replica). Rule numbers (R1–R9) are those of `docs/protocol.md`.
 
+mod alarms;
 pub mod allocator;
 mod bounds;
 mod budget;

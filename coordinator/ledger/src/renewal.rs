@@ -189,15 +189,15 @@ impl Ledger {
     fn offer(&mut self, id: &BudgetId, region: &RegionName, number: Number) {
         let (Some(limits), Some(entry)) = (self.policies.active_terms(id), self.budgets.get_mut(id)) else { return };
         let terms = self.policies.offer_terms(id).unwrap_or_else(|| limits.clone());
-        let holding = match self.alarm {
-            None => entry.offer_to(region, &terms),
-            Some(_) => entry.offer_nothing_to(region),
+        let holding = match self.alarms.stop(id) {
+            false => entry.offer_to(region, &terms),
+            true => entry.offer_nothing_to(region),
         };
         entry.share(region).say(number, holding);
         if let Err(violation) = entry.check(id, &limits) {
             let nothing = entry.offer_nothing_to(region);
             entry.share(region).unsay(number, nothing);
-            self.alarm.get_or_insert(violation.to_string());
+            self.raise_alarm(&violation);
         }
     }
 

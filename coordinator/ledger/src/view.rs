@@ -77,6 +77,7 @@ impl Ledger {
             limit: terms.limit.capacity().into(),
             period_ms: millis(terms.limit.period()),
             regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
+            alarm: self.alarms().find(|(alarmed, _)| *alarmed == id).map(|(_, what)| what.to_owned()),
         })
     }
 }

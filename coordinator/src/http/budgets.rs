@@ -109,7 +109,7 @@ impl Wanted {
     }
 }
 
-fn parsed<T: FromStr<Err: fmt::Display>>(name: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
+pub(super) fn parsed<T: FromStr<Err: fmt::Display>>(name: &str, text: Option<String>) -> Result<Option<T>, Refusal> {
     let read = |text: String| text.parse().map_err(|error| Refusal::invalid_request("", format!("query: `{name}`: {error}")));
     text.map(read).transpose()
 }

@@ -28,7 +28,9 @@ pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> 
     if app.node.read(|ledger| ledger.founding().is_none()) {
         return Err(Refusal::not_ready("this node does not have the cluster's first entry yet"));
     }
-    Ok(Json(json!({"status": "ready"})))
+    // a budget that is stopped is no reason to keep heartbeats of all others away
+    let alarms = app.node.read(|ledger| ledger.alarms().count());
+    Ok(Json(json!({"status": "ready", "alarms": alarms})))
 }
 
 /// For Prometheus.
@@ -37,8 +39,8 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let now = app.node.office();
     let (bounds, policy_set, budgets) =
         app.node.read(|ledger: &Ledger| (ledger.bounds(now).policies, ledger.newest_policies().version, ledger.budgets(None).count()));
-    let alarm = app.node.read(|ledger| ledger.alarm().is_some());
-    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarm, streams: app.events.streams() };
+    let alarms = app.node.read(|ledger| ledger.alarms().count());
+    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarms, streams: app.events.streams() };
     let text = app.metrics.exposition(&readings).map_err(|error| Refusal::internal(&format!("metrics: {error}")))?;
     Ok(([(CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response())
 }

@@ -59,8 +59,8 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
     }
     match propose(app, heartbeat, date).await {
         Ok(Outcome::Heartbeat(answer)) => {
-            if let Some(alarm) = app.node.read(|ledger| ledger.alarm().map(str::to_owned)) {
-                tracing::error!(alarm, "an internal check of the ledger failed: nothing is granted any more");
+            if let Some((budgets, first)) = app.node.read(|ledger| Some((ledger.alarms().count(), ledger.alarm()?.to_owned()))) {
+                tracing::error!(budgets, first, "an internal check of the ledger failed: nothing is granted of these budgets");
             }
             app.events.wake();
             Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))

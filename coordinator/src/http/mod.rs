@@ -9,10 +9,12 @@
 //! | `heartbeat` | the agents' protocol |
 //! | `policies` | the policy set |
 //! | `views`, `budgets` | regions, bound, cluster; budgets |
+//! | `fence`, `alarms` | what an operator says of a region, and of a budget that failed a check |
 //! | `events` | the stream that feeds the page |
 //! | `health` | liveness, readiness, metrics |
 //! | `page` | the page and its files |
 
+mod alarms;
 mod body;
 mod budgets;
 mod events;
@@ -90,6 +92,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/events", get(events::stream))
         .route("/v1/regions/{region}/heartbeat", post(heartbeat::take))
         .route("/v1/regions/{region}/fence", post(fence::fence))
+        .route("/v1/budgets/alarm/clear", post(alarms::clear))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

@@ -1,6 +1,6 @@
 //! Bound, cluster, metrics and the event stream.
 
-use crate::cluster::{Agent, Cluster};
+use crate::cluster::{Agent, Cluster, answered};
 use futures_util::{Stream, StreamExt};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -48,6 +48,7 @@ async fn metrics_are_named_by_the_rules() {
         "quorate_policy_overshoot_bound_tokens_per_period{policy=\"write-api\"} 0.0",
         "quorate_policy_change_pending{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_measured_tokens{policy=\"write-api\"} 0.0",
+        "quorate_ledger_alarms 0.0",
         "quorate_policy_set_version 1.0",
         concat!("quorate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1.0"),
     ] {
@@ -55,6 +56,22 @@ async fn metrics_are_named_by_the_rules() {
     }
     for name in ["quorate_region_heartbeat_age_seconds{region=\"eu\"} ", "quorate_region_lease_remaining_seconds{region=\"eu\"} "] {
         assert!(answer.text.contains(name), "{name}\n{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn no_alarm_stands_and_clearing_none_is_no_mistake() {
+    let cluster = Cluster::three().await;
+    for node in 0..3 {
+        assert_eq!(cluster.get(node, "/readyz").await.json(), json!({"status": "ready", "alarms": 0}));
+        assert_eq!(cluster.get(node, "/v1/bound").await.json()["policies"][0]["alarms"], json!([]));
+        let path = "/v1/budgets/alarm/clear?policy=write-api&why=mended";
+        let cleared = answered(cluster.request(node, Method::POST, path)).await;
+        assert_eq!((cleared.status.as_u16(), cleared.json()), (200, json!({"cleared": [], "standing": []})), "node {node}");
+    }
+    for bad in ["policy=Bad%20Name", "subject=x", "surprise=1"] {
+        let path = format!("/v1/budgets/alarm/clear?{bad}");
+        answered(cluster.request(0, Method::POST, &path)).await.is_problem(400, "invalid-request");
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Author, Command, Outcome, StampedHeartbeat};
+use quorate_shared::api::CapacityTokens;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, FloorRule, Mode, OnStoreFailure, PolicySet, Region};
@@ -182,4 +183,54 @@ fn a_change_waits_for_those_who_hold_more_than_it_allows() {
         world.beat("us", ms, 90);
     }
     assert_eq!(world.bound(3_000).change, None);
+}
+
+/// Breaks R4: more of the pool is held than there is.
+fn break_it(world: &mut World) {
+    let share = world.ledger.budgets.get_mut(&budget()).expect("an entry").share(&"eu".parse().expect("a name"));
+    share.say(
+        Number { session: 1, seq: 2 },
+        quorate_shared::heartbeat::Holding { pool: Capacity::new(tokens(60), tokens(60)), ..Default::default() },
+    );
+}
+
+fn clear(world: &mut World, policy: &str) -> (usize, Vec<String>) {
+    let command = Command::ClearAlarm { policy: Some(policy.parse().expect("a name")), subject: None, by: by() };
+    match world.ledger.apply(1, &command) {
+        Outcome::AlarmsCleared { cleared, standing } => (cleared.len(), standing.into_iter().map(|(_, what)| what).collect()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_failed_check_stops_its_budget_alone_until_it_passes_and_is_cleared() {
+    let mut world = World::new(100, 500_000);
+    for ms in [1_000, 2_000] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 90);
+    }
+    break_it(&mut world);
+    world.beat("us", 2_500, 90);
+    let broken = world.bound(2_500);
+    assert_eq!((broken.bound.overshoot_bound, broken.bound.unbounded), (None, true), "no number is promised");
+    assert_eq!((broken.alarms[0].policy.as_str(), broken.alarms[0].subject.clone()), ("p", budget().subject.to_string()));
+    assert!(broken.alarms[0].what.contains("pool held by all regions"), "{}", broken.alarms[0].what);
+    let shown = world.ledger.budgets(None).next().expect("shown");
+    assert_eq!(shown.alarm.as_deref(), Some(broken.alarms[0].what.as_str()));
+    assert_eq!(shown.regions["us"].offered, CapacityTokens { rate: 25.0, burst: 25.0 }, "us is told to give up all but its floor");
+
+    let (cleared, standing) = clear(&mut world, "p");
+    assert_eq!((cleared, standing.len()), (0, 1), "eu may hold too much still");
+    assert_eq!(clear(&mut world, "other"), (0, vec![]));
+    for ms in [2_600, 2_700, 2_800] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 90);
+    }
+    assert!(world.ledger.alarm().is_some(), "nothing clears it but an operator");
+    assert_eq!(clear(&mut world, "p"), (1, vec![]));
+    world.beat("us", 3_000, 90);
+    let again = world.bound(3_000);
+    assert_eq!((again.bound.overshoot_bound, again.alarms.len()), (Some(0.0), 0));
+    let offered = world.ledger.budgets(None).next().expect("shown").regions["us"].offered;
+    assert!(offered.rate > 25.0, "grants go on: {offered:?}");
 }

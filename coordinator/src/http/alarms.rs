@@ -1,0 +1,61 @@
+//! `POST /v1/budgets/alarm/clear`: the operator's word that grants may go on of budgets of which an
+//! internal check of the ledger failed.
+//!
+//! A check that fails is a bug; what it met is in the log and in `/v1/bound`. Nothing is granted of
+//! that budget from then on, so what regions hold of it runs out, and then its check passes again.
+
+use super::App;
+use super::policies::reason;
+use super::refusal::Refusal;
+use super::roles::Caller;
+use super::{body, budgets, leader};
+use crate::author;
+use crate::forward::Forwardable;
+use crate::raft::ProposeError;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use quorate_ledger::{Command, Outcome};
+use quorate_shared::api::{BudgetAlarm, BudgetName, ClearedAlarms};
+use quorate_shared::names::BudgetId;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// `?policy=&subject=&why=`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClearQuery {
+    policy: Option<String>,
+    subject: Option<String>,
+    why: Option<String>,
+}
+
+/// Clears the alarms of a policy, of one of its subjects, or all.
+pub async fn clear(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
+    let (parts, _) = request.into_parts();
+    let query: ClearQuery = body::query(&parts.uri)?;
+    let why = reason(query.why, &parts.headers)?;
+    let (policy, subject) = (budgets::parsed("policy", query.policy)?, budgets::parsed("subject", query.subject)?);
+    if !app.node.leadership().borrow().here {
+        return app.forward(app.leader_elsewhere(), forwardable, Bytes::new()).await;
+    }
+    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
+    match app.node.propose(Command::ClearAlarm { policy, subject, by: author::now(who, why) }).await {
+        Ok(Outcome::AlarmsCleared { cleared, standing }) => {
+            app.events.wake();
+            Ok(Json(answer(&cleared, standing)).into_response())
+        }
+        Ok(other) => Err(Refusal::internal(&format!("clearing alarms came to {other:?}"))),
+        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, Bytes::new()).await,
+        Err(error) => Err(leader::refused(&error)),
+    }
+}
+
+fn answer(cleared: &[BudgetId], standing: Vec<(BudgetId, String)>) -> ClearedAlarms {
+    let alarm = |(id, what): (BudgetId, String)| BudgetAlarm { policy: id.policy.to_string(), subject: id.subject.to_string(), what };
+    ClearedAlarms {
+        cleared: cleared.iter().map(|id| BudgetName { policy: id.policy.to_string(), subject: id.subject.to_string() }).collect(),
+        standing: standing.into_iter().map(alarm).collect(),
+    }
+}
