@@ -11,6 +11,7 @@ pub mod documents;
 mod forward;
 mod founding;
 mod http;
+mod levels;
 mod listener;
 mod metrics;
 pub mod raft;

@@ -76,6 +76,8 @@ pub struct Readings {
     pub budgets: usize,
     /// Budgets of which an internal check of the ledger failed.
     pub alarms: usize,
+    /// By which rules the ledger is applied.
+    pub level: u32,
     /// Open event streams.
     pub streams: usize,
 }
@@ -102,6 +104,7 @@ impl Metrics {
         gauge(&mut registry, "active_budgets", "Budgets beyond their floors or in demand", readings.budgets as f64);
         let help = "Budgets of which an internal check failed: a bug; nothing is granted of them until that is cleared";
         gauge(&mut registry, "ledger_alarms", help, readings.alarms as f64);
+        gauge(&mut registry, "ledger_level", "By which rules the ledger here is applied", f64::from(readings.level));
         gauge(&mut registry, "event_streams", "Open streams of /v1/events", readings.streams as f64);
         let mut text = String::new();
         prometheus_text::encode(&mut text, &registry)?;

@@ -5,6 +5,7 @@ use crate::documents;
 use crate::forward::Forwarder;
 use crate::founding::Founding;
 use crate::http::{self, Access, App};
+use crate::levels;
 use crate::listener;
 use crate::raft::{self, RaftNode, RaftSettings};
 use quorate_shared::policy::PolicySet;
@@ -98,6 +99,7 @@ impl Coordinator {
         let (fail, failure) = watch::channel(None);
         tasks.spawn(listener::serve(listener, http::router(&app), closing.clone()));
         tasks.spawn(app.clone().feed_events());
+        tasks.spawn(joining.clone().run_until_cancelled_owned(keep_raising(app.clone())));
         tasks.spawn(joining.clone().run_until_cancelled_owned(take_part(app.clone(), founding, fail)));
         Ok(Self { address, app, joining, closing, tasks, failure })
     }
@@ -141,6 +143,10 @@ impl Drop for Coordinator {
     fn drop(&mut self) {
         self.closing.cancel();
     }
+}
+
+async fn keep_raising(app: Arc<App>) {
+    levels::keep_raising(&app.node).await;
 }
 
 /// Forms the cluster and founds it, if that is left to do.

@@ -314,6 +314,9 @@ pub struct Cluster {
     pub last_log: u64,
     /// Index of the last snapshot here.
     pub snapshot: Option<u64>,
+    /// By which rules the ledger here is applied.
+    #[serde(default)]
+    pub level: u32,
     /// Every node.
     pub members: Vec<Member>,
 }

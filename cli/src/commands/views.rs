@@ -237,12 +237,13 @@ fn cluster_text(cluster: &Cluster, paint: Paint) -> String {
         table.row([member.id.into(), member_role(member, cluster).into(), (&member.address).into(), lag(member).into()]);
     }
     format!(
-        "leader {leader}, term {}\nnode {} ({}) answers: applied {} of {} entries, snapshot {snapshot}\n{}",
+        "leader {leader}, term {}\nnode {} ({}) answers: applied {} of {} entries at level {}, snapshot {snapshot}\n{}",
         cluster.term,
         cluster.node,
         cluster.state,
         cluster.applied,
         cluster.last_log,
+        cluster.level,
         table.render(paint)
     )
 }

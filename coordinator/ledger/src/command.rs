@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// The first entry of a cluster: what all replicas must share. Later ones change nothing.
     Found {
@@ -39,6 +39,11 @@ pub enum Command {
         /// Who says so.
         by: Author,
     },
+    /// From here on entries are applied by the rules of this level: see [`crate::level`].
+    Level {
+        /// Which; every member's program knows it.
+        to: u32,
+    },
     /// The operator's word that grants may go on of budgets of which an internal check failed.
     ClearAlarm {
         /// Of this policy alone.
@@ -52,6 +57,7 @@ pub enum Command {
 
 /// A heartbeat with the date of its stamp.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StampedHeartbeat {
     /// As the agent sent it.
     pub heartbeat: Heartbeat,
@@ -117,6 +123,12 @@ pub enum Outcome {
     UnknownRegion,
     /// The region's lease has not ended, so it cannot be fenced yet.
     StillLive,
+    /// This program does not know the rules by which to apply the entry: it changed nothing, and
+    /// the node must not go on.
+    UnknownLevel {
+        /// The level.
+        found: u32,
+    },
     /// To [`Command::ClearAlarm`].
     AlarmsCleared {
         /// Budgets of which grants go on.

@@ -3,6 +3,7 @@
 use crate::alarms::Alarms;
 use crate::budget::BudgetEntry;
 use crate::command::{Author, Command, Outcome};
+use crate::level::check_level;
 use crate::policies::PolicyBook;
 use crate::session::Session;
 use quorate_shared::heartbeat::Office;
@@ -18,6 +19,9 @@ use std::time::Duration;
 /// Who may use how much of which budget, until when.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ledger {
+    /// See [`crate::level`].
+    #[serde(default)]
+    pub(crate) level: u32,
     pub(crate) founding: Option<Founding>,
     pub(crate) clock: LeaderClock,
     pub(crate) regions: BTreeMap<RegionName, Session>,
@@ -85,9 +89,14 @@ pub struct Violation {
 }
 
 impl Ledger {
-    /// Applies one entry of the log, which stands there under `log_term`.
+    /// Applies one entry of the log, which stands there under `log_term`. After
+    /// [`Outcome::UnknownLevel`] nothing was changed, and nothing may be applied any more.
     pub fn apply(&mut self, log_term: u64, command: &Command) -> Outcome {
+        if let Err(unknown) = check_level(self.level) {
+            return Outcome::UnknownLevel { found: unknown.found };
+        }
         match command {
+            Command::Level { to } => self.raise_level(*to),
             Command::Found { subject_key, lease, drift } => {
                 let founding = Founding { subject_key: subject_key.clone(), lease: *lease, drift: *drift };
                 self.founding.get_or_insert(founding);

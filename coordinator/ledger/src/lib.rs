@@ -14,6 +14,7 @@ mod budget;
 pub mod command;
 mod expiry;
 mod ledger;
+pub mod level;
 mod meter;
 mod policies;
 mod renewal;

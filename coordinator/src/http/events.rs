@@ -122,7 +122,7 @@ async fn of_leader<T: DeserializeOwned>(app: &App, path: &str) -> Option<T> {
 async fn summary(app: &App) -> Summary {
     let regions: Regions = of_leader(app, "/v1/regions").await.unwrap_or_else(|| views::regions_here(app));
     let bounds: Bounds = of_leader(app, "/v1/bound").await.unwrap_or_else(|| views::bounds_here(app));
-    let cluster = views::cluster_of(app.node.status());
+    let cluster = views::cluster_here(app);
     app.node.read(|ledger| Summary {
         cluster,
         policy_set: Versions::of(ledger),

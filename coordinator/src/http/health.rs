@@ -39,8 +39,9 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let now = app.node.office();
     let (bounds, policy_set, budgets) =
         app.node.read(|ledger: &Ledger| (ledger.bounds(now).policies, ledger.newest_policies().version, ledger.budgets(None).count()));
-    let alarms = app.node.read(|ledger| ledger.alarms().count());
-    let readings = Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarms, streams: app.events.streams() };
+    let (alarms, level) = app.node.read(|ledger| (ledger.alarms().count(), ledger.level()));
+    let readings =
+        Readings { status: app.node.status(), regions, bounds, policy_set, budgets, alarms, level, streams: app.events.streams() };
     let text = app.metrics.exposition(&readings).map_err(|error| Refusal::internal(&format!("metrics: {error}")))?;
     Ok(([(CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response())
 }

@@ -2,9 +2,10 @@
 
 use super::App;
 use crate::forward::Forwardable;
-use crate::raft::{MemberStatus, RaftStatus};
+use crate::raft::MemberStatus;
 use axum::Json;
 use axum::extract::State;
+use quorate_ledger::Ledger;
 use quorate_shared::api::{Bounds, Cluster, Member, Regions};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub async fn bound(State(app): State<Arc<App>>) -> Json<Bounds> {
 
 /// The cluster as this node sees it.
 pub async fn cluster(State(app): State<Arc<App>>, forwardable: Forwardable) -> Json<Cluster> {
-    let mut here = cluster_of(app.node.status());
+    let mut here = cluster_here(&app);
     if !forwardable.forwarded
         && let Some(answer) = app.ask_leader("/v1/cluster").await
         && let Ok(leader) = serde_json::from_slice::<Cluster>(&answer)
@@ -45,8 +46,9 @@ pub fn bounds_here(app: &App) -> Bounds {
     app.node.read(|ledger| ledger.bounds(now))
 }
 
-/// The same for people.
-pub fn cluster_of(status: RaftStatus) -> Cluster {
+/// The cluster by this node's own state.
+pub fn cluster_here(app: &App) -> Cluster {
+    let status = app.node.status();
     let member = |MemberStatus { id, address, voter, lag }| Member { id, address, voter, lag };
     Cluster {
         node: status.node,
@@ -56,6 +58,7 @@ pub fn cluster_of(status: RaftStatus) -> Cluster {
         applied: status.applied,
         last_log: status.last_log,
         snapshot: status.snapshot,
+        level: app.node.read(Ledger::level),
         members: status.members.into_iter().map(member).collect(),
     }
 }

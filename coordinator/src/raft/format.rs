@@ -17,6 +17,9 @@ pub enum FormatError {
         /// Its version byte.
         found: u8,
     },
+    /// Well-formed, but not a value of the wanted type: of a field or variant that is not known.
+    #[error("not known to this program, which may be older than what wrote it: {0}")]
+    Unknown(String),
     /// Not a value of the wanted type.
     #[error("malformed: {0}")]
     Malformed(String),
@@ -73,13 +76,35 @@ pub fn check_version(bytes: &[u8]) -> Result<&[u8], FormatError> {
 /// The value of `bytes`, all of them.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FormatError> {
     let mut rest = check_version(bytes)?;
-    let value = rmp_serde::from_read(&mut rest).map_err(|e| FormatError::Malformed(e.to_string()))?;
+    let value = rmp_serde::from_read(&mut rest).map_err(|e| match e {
+        rmp_serde::decode::Error::Syntax(detail) => FormatError::Unknown(detail),
+        other => FormatError::Malformed(other.to_string()),
+    })?;
     if rest.is_empty() { Ok(value) } else { Err(FormatError::Malformed("bytes left over".to_owned())) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_well_formed_and_not_known_is_told_from_what_is_damaged() {
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        enum Newer {
+            Known { a: u8 },
+            New { b: u8 },
+        }
+        #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        enum Older {
+            Known { a: u8 },
+        }
+        let bytes = encode(&Newer::Known { a: 1 }).expect("encodes");
+        assert_eq!(decode(&bytes), Ok(Older::Known { a: 1 }));
+        let bytes = encode(&Newer::New { b: 1 }).expect("encodes");
+        assert!(matches!(decode::<Older>(&bytes), Err(FormatError::Unknown(why)) if why.contains("New")));
+        assert!(matches!(decode::<Newer>(&bytes[..bytes.len() - 1]), Err(FormatError::Malformed(_))));
+    }
 
     #[test]
     fn what_is_written_is_read_and_nothing_else_is() {

@@ -11,20 +11,26 @@ use super::office::OfficeClock;
 use super::peer_routes::{self, Answerer};
 use super::settings::RaftSettings;
 use super::state_machine::StateMachine;
-use super::status::{Leadership, RaftStatus, heir, leads};
+use super::status::{Leadership, MemberStatus, RaftStatus, heir, leads};
 use super::types::{Metrics, Proposal, Raft, TypeConfig};
 use super::wire;
+use futures_util::future::join_all;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
+use quorate_ledger::level::LEVEL;
 use quorate_ledger::{Command, Ledger, Outcome};
 use quorate_shared::heartbeat::Office;
 use quorate_shared::time::LeaderTime;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// A leader that ends waits so many heartbeats for another to take over.
 const HAND_OVER_HEARTBEATS: u32 = 5;
+
+/// How long a member may take to say which levels it knows.
+const LEVEL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running node.
 ///
@@ -41,6 +47,7 @@ pub struct RaftNode {
     network: Network,
     office: OfficeClock,
     leadership: watch::Receiver<Leadership>,
+    unreadable: watch::Sender<Option<String>>,
     watcher: JoinHandle<()>,
 }
 
@@ -60,7 +67,8 @@ impl RaftNode {
             |error: openraft::errors::Fatal<TypeConfig>| StartError::Raft { path: disk.path().to_owned(), detail: error.to_string() };
         let raft = Raft::new(settings.node, config, network.clone(), log.clone(), state.clone()).await.map_err(refused)?;
         let (leadership, watcher) = watch_leadership(&raft);
-        Ok(Self { settings, raft, log, state, disk, network, office, leadership, watcher })
+        let unreadable = watch::Sender::new(None);
+        Ok(Self { settings, raft, log, state, disk, network, office, leadership, unreadable, watcher })
     }
 
     /// Forms the cluster of the members that this node was started with, unless it exists.
@@ -133,6 +141,18 @@ impl RaftNode {
         known.leader.clone()
     }
 
+    /// The newest level of the ledger that each member's program knows; `None` unless all say so.
+    pub async fn level_of_all_members(&self) -> Option<Vec<u32>> {
+        let members = self.status().members;
+        let level = |member: MemberStatus| async move {
+            match member.id == self.settings.node {
+                true => Some(LEVEL),
+                false => self.network.peer(member.id, &member.address).formation(LEVEL_TIMEOUT).await.ok().map(|state| state.level),
+            }
+        };
+        join_all(members.into_iter().map(level)).await.into_iter().collect()
+    }
+
     /// Writes a snapshot soon, besides those that the settings ask for.
     ///
     /// # Errors
@@ -163,7 +183,13 @@ impl RaftNode {
                 }
             }
         };
-        tokio::select! { why = self.disk.failed() => why, why = stopped => why }
+        let mut unreadable = self.unreadable.subscribe();
+        let unreadable = async {
+            // the sender lives as long as this
+            let told = unreadable.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+            told.unwrap_or_default()
+        };
+        tokio::select! { why = self.disk.failed() => why, why = stopped => why, why = unreadable => why }
     }
 
     /// Hands the lead over if it is here, takes no further part in the cluster, writes what is
@@ -189,6 +215,7 @@ impl RaftNode {
             members: self.settings.members.clone(),
             raft: self.raft.clone(),
             log: self.log.clone(),
+            unreadable: self.unreadable.clone(),
         })
     }
 

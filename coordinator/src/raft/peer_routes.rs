@@ -12,11 +12,13 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use openraft::async_runtime::watch::WatchReceiver;
+use quorate_ledger::level::LEVEL;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::future::Future;
+use tokio::sync::watch;
 
 /// What the routes answer from.
 #[derive(Clone)]
@@ -31,6 +33,8 @@ pub struct Answerer {
     pub raft: Raft,
     /// Its log.
     pub log: LogStore,
+    /// Told of entries that this program cannot read.
+    pub unreadable: watch::Sender<Option<String>>,
 }
 
 /// The routes under `/raft/`. Whoever mounts them sees to it that only peers get here.
@@ -68,7 +72,16 @@ fn number(request: &Request, header: &str) -> Option<u64> {
 }
 
 async fn append(State(answerer): State<Answerer>, body: Bytes) -> Response {
-    answer(&body, |question| answerer.raft.append_entries(question)).await
+    match format::decode(&body) {
+        Ok(entries) => reply(answerer.raft.append_entries(entries).await),
+        Err(error) => {
+            if let FormatError::Unknown(_) = error {
+                // the log stays as it is, for a program that can read what comes next
+                answerer.unreadable.send_replace(Some(format!("the leader sends entries that this node cannot read: {error}")));
+            }
+            refused(&error)
+        }
+    }
 }
 
 async fn vote(State(answerer): State<Answerer>, body: Bytes) -> Response {
@@ -99,7 +112,7 @@ async fn formation(State(answerer): State<Answerer>) -> Response {
     let membership = answerer.raft.metrics().borrow_watched().membership_config.clone();
     let known = membership.nodes().map(|(id, member)| (*id, member.identity)).collect();
     let pristine = answerer.log.is_pristine();
-    encoded(&FormationState { pristine, members: answerer.members, identity: answerer.identity, known })
+    encoded(&FormationState { pristine, members: answerer.members, identity: answerer.identity, known, level: LEVEL })
 }
 
 async fn answer<Q, A, E, F>(body: &[u8], ask: impl FnOnce(Q) -> F) -> Response

@@ -1,6 +1,7 @@
 //! A ledger at work, on its way to disk and to peers: nothing of it may be lost or changed.
 
-use super::format;
+use super::format::{self, FormatError};
+use super::types::Proposal;
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
@@ -89,6 +90,7 @@ fn budget(tenant: &str) -> BudgetId {
 #[test]
 fn a_ledger_at_work_is_carried_unchanged() {
     let mut ledger = Carried::default();
+    ledger.apply(&Command::Level { to: 1 });
     ledger.apply(&Command::Found { subject_key: KEY, lease: Duration::from_millis(5_001), drift: Drift::DEFAULT });
     let (set, _) = crate::documents::policy_set(POLICIES.as_bytes()).expect("a policy set");
     ledger.apply(&Command::Policies { replaces: 0, set: Box::new(set), by: author() });
@@ -113,4 +115,19 @@ fn a_ledger_at_work_is_carried_unchanged() {
     ledger.apply(&Command::Fence { region: "eu".parse().expect("a name"), by: author() });
     let BudgetId { policy, subject, .. } = budget("acme");
     ledger.apply(&Command::ClearAlarm { policy: Some(policy), subject: Some(subject), by: author() });
+}
+
+#[test]
+fn a_command_of_a_later_program_is_not_taken_for_one_that_is_known() {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Later {
+        Level { to: u32, unless: bool },
+        Surprise { at: u64 },
+    }
+    for later in [Later::Level { to: 1, unless: true }, Later::Surprise { at: 1 }] {
+        let bytes = format::encode(&later).expect("encodes");
+        let read = format::decode::<Proposal>(&bytes);
+        assert!(matches!(&read, Err(FormatError::Unknown(why)) if why.contains("unless") || why.contains("surprise")), "{read:?}");
+    }
 }

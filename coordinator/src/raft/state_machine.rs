@@ -9,7 +9,9 @@ use futures_util::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
 use parking_lot::RwLock;
+use quorate_ledger::level::{UnknownLevel, check_level};
 use quorate_ledger::{Ledger, Outcome};
+use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
 
@@ -27,23 +29,29 @@ impl Applied {
     /// The snapshot on `disk`, or nothing.
     fn load(disk: &Disk) -> io::Result<Self> {
         let Some(Snapshot { meta, snapshot }) = stored(disk)? else { return Ok(Self::default()) };
-        Ok(Self::from_snapshot(&meta, format::decode(&snapshot)?))
+        Ok(Self::from_snapshot(&meta, ledger_of(&snapshot)?))
     }
 
     fn from_snapshot(meta: &SnapshotMeta, ledger: Ledger) -> Self {
         Self { ledger, last: meta.last_log_id, membership: meta.last_membership.clone() }
     }
 
-    fn apply(&mut self, id: LogId, payload: EntryPayload<Proposal, u64, Member>) -> Outcome {
-        self.last = Some(id);
-        match payload {
+    /// Applies one entry. If this program does not know how, nothing is changed: the entry stays
+    /// in the log for one that does.
+    fn apply(&mut self, id: LogId, payload: EntryPayload<Proposal, u64, Member>) -> Result<Outcome, UnknownLevel> {
+        let outcome = match payload {
             EntryPayload::Blank => Outcome::Done,
             EntryPayload::Membership(members) => {
                 self.membership = Membership::new(Some(id), members);
                 Outcome::Done
             }
-            EntryPayload::Normal(Proposal(command)) => self.ledger.apply(id.leader_id.term, &command),
-        }
+            EntryPayload::Normal(Proposal(command)) => match self.ledger.apply(id.leader_id.term, &command) {
+                Outcome::UnknownLevel { found } => return Err(UnknownLevel { found }),
+                outcome => outcome,
+            },
+        };
+        self.last = Some(id);
+        Ok(outcome)
     }
 }
 
@@ -86,7 +94,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         Strm: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let outcome = self.applied.write().apply(entry.log_id, entry.payload);
+            let outcome = self.applied.write().apply(entry.log_id, entry.payload).map_err(unsupported)?;
             if let Some(responder) = responder {
                 responder.send(outcome);
             }
@@ -99,7 +107,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Bytes) -> io::Result<()> {
-        let ledger = format::decode(&snapshot)?;
+        let ledger = ledger_of(&snapshot)?;
         self.keep(meta, snapshot).await?;
         *self.applied.write() = Applied::from_snapshot(meta, ledger);
         Ok(())
@@ -123,6 +131,24 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
         self.keep(&meta, snapshot.clone()).await?;
         Ok(Snapshot { meta, snapshot })
     }
+}
+
+/// What can be read of a ledger of any level.
+#[derive(Deserialize)]
+struct Levelled {
+    #[serde(default)]
+    level: u32,
+}
+
+/// The ledger in a snapshot, unless it is of a level that this program does not know.
+fn ledger_of(snapshot: &[u8]) -> io::Result<Ledger> {
+    let Levelled { level } = format::decode(snapshot)?;
+    check_level(level).map_err(unsupported)?;
+    Ok(format::decode(snapshot)?)
+}
+
+fn unsupported(unknown: UnknownLevel) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, unknown)
 }
 
 fn stored(disk: &Disk) -> io::Result<Option<Snapshot>> {

@@ -15,6 +15,7 @@ use openraft::storage::{IOFlushed, RaftLogReader, RaftLogStorage, RaftLogStorage
 use openraft::testing::log::{StoreBuilder, Suite};
 use openraft::testing::log_id;
 use openraft::type_config::TypeConfigExt;
+use quorate_ledger::level::LEVEL;
 use quorate_ledger::{Author, Command, Ledger};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -262,4 +263,22 @@ pub fn next(state: &mut u64) -> u64 {
     *state ^= *state >> 7;
     *state ^= *state << 17;
     *state
+}
+
+#[tokio::test]
+async fn a_snapshot_of_a_later_level_is_refused_with_the_level() {
+    #[derive(serde::Serialize)]
+    struct Later {
+        level: u32,
+        news: u8,
+    }
+    let dir = folder();
+    let (disk, _, mut machine) = open(dir.path());
+    let data = bytes::Bytes::from(format::encode(&Later { level: LEVEL + 1, news: 1 }).expect("encodes"));
+    let error = machine.install_snapshot(&SnapshotMeta::default(), data.clone()).await.expect_err("not known");
+    assert!(error.to_string().contains(&format!("level {}", LEVEL + 1)), "{error}");
+    let meta = SnapshotMeta { last_log_id: Some(id(7)), ..SnapshotMeta::default() };
+    disk.write(Change::Snapshot(8, format::encode(&meta).expect("encodes"), data)).await.expect("written");
+    let error = StateMachine::open(disk).expect_err("not known");
+    assert!(error.to_string().contains("later version"), "{error}");
 }

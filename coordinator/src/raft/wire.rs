@@ -42,6 +42,9 @@ pub struct FormationState {
     pub identity: u64,
     /// The identities of all members of its cluster, as far as it knows them.
     pub known: BTreeMap<u64, u64>,
+    /// The newest level of the ledger that its program knows.
+    #[serde(default)]
+    pub level: u32,
 }
 
 /// What precedes a snapshot's data.

@@ -31,6 +31,15 @@ async fn bound_and_cluster_are_shown_by_every_node() {
 }
 
 #[tokio::test]
+async fn the_ledgers_level_is_raised_once_every_member_is_there_to_know_it() {
+    let cluster = Cluster::three().await;
+    for node in 0..3 {
+        let level = async || cluster.get(node, "/v1/cluster").await.json()["level"].as_u64().filter(|level| *level > 0);
+        assert_eq!(cluster.until(level).await, u64::from(quorate_ledger::level::LEVEL), "node {node}");
+    }
+}
+
+#[tokio::test]
 async fn metrics_are_named_by_the_rules() {
     let cluster = Cluster::one().await;
     let mut eu = Agent::new("eu");

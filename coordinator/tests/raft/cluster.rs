@@ -2,6 +2,7 @@
 
 use crate::harness::{Cluster, PATIENCE, Served, author, entry, eventually, found, unheard};
 use quorate_coordinator::raft::{ProposeError, RaftNode};
+use quorate_ledger::level::LEVEL;
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::Office;
 use quorate_shared::policy::PolicySet;
@@ -192,5 +193,36 @@ async fn a_leader_that_ends_in_good_order_hands_over_before_anybody_misses_it() 
     cluster.leader().await;
     assert!(begun.elapsed() < Duration::from_secs(30), "an election would begin after {:?}", begun.elapsed());
     cluster.propose(entry("to the heir")).await;
+    cluster.stop().await;
+}
+
+/// What a program that is older than the log does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_stops_at_a_level_that_it_does_not_know_and_keeps_what_it_has() {
+    let mut cluster = Cluster::start(3, |_| {}).await;
+    cluster.propose(found()).await;
+    cluster.propose(policies(0)).await;
+    let before = converge(&cluster).await;
+    assert_eq!(cluster.leader().await.level_of_all_members().await, Some(vec![LEVEL; 3]));
+    let leader = cluster.leader().await;
+    let proposed = leader.propose(Command::Level { to: LEVEL + 1 }).await;
+    assert!(matches!(proposed, Err(ProposeError::Fatal(_))), "{proposed:?}");
+    let why = tokio::time::timeout(PATIENCE, leader.failed()).await.expect("it says so");
+    assert!(why.contains(&format!("level {}", LEVEL + 1)) && why.contains("later version"), "{why}");
+    assert_eq!((version(&leader), leader.read(quorate_ledger::Ledger::level)), (1, 0), "nothing was guessed");
+    let id = leader.status().node;
+    drop(leader);
+    cluster.stop_node(id).await;
+
+    // the entry is in the log as it was, so the same program stops again
+    match RaftNode::start(cluster.settings(id)).await {
+        Err(error) => assert!(error.to_string().contains("later version"), "{error}"),
+        Ok(again) => {
+            let why = tokio::time::timeout(PATIENCE, again.failed()).await.expect("it says so");
+            assert!(why.contains("later version"), "{why}");
+            assert_eq!((version(&again), again.status().last_log > before), (1, true));
+            again.shutdown().await;
+        }
+    }
     cluster.stop().await;
 }

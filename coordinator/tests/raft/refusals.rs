@@ -112,6 +112,35 @@ async fn a_message_for_another_node_or_another_disk_is_not_answered() {
     served.stop().await;
 }
 
+/// As a follower that is older than its leader would be sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_stops_at_entries_that_it_cannot_read() {
+    #[derive(serde::Deserialize)]
+    struct Known {
+        identity: u64,
+    }
+    let dir = tempfile::tempdir().expect("a folder");
+    let settings = alone(dir.path());
+    let address = settings.address.clone();
+    let served = Served::start(settings).await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let formation = client.get(format!("http://{address}/raft/formation")).header("quorate-raft-to", "1").send().await.expect("answered");
+    let known: Known = rmp_serde::from_slice(&formation.bytes().await.expect("a body")[1..]).expect("read");
+    let append = |body: &'static [u8]| {
+        let request = client.post(format!("http://{address}/raft/append")).header("quorate-raft-to", "1");
+        request.header("quorate-raft-identity", known.identity).body(body).send()
+    };
+    // cut off: the next attempt may be whole
+    assert_eq!(append(&[1, 0x81]).await.expect("answered").status(), StatusCode::BAD_REQUEST);
+    let goes_on = tokio::time::timeout(Duration::from_millis(100), served.node.failed()).await;
+    assert!(goes_on.is_err(), "{goes_on:?}");
+    // whole, and of fields that are not known here
+    assert_eq!(append(&[1, 0x80]).await.expect("answered").status(), StatusCode::BAD_REQUEST);
+    let why = tokio::time::timeout(PATIENCE, served.node.failed()).await.expect("it says so");
+    assert!(why.contains("cannot read") && why.contains("older than what wrote it"), "{why}");
+    served.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_no_follower_would_take_is_refused() {
     let cluster = Cluster::start(1, |_| {}).await;
