@@ -2,7 +2,7 @@
 //! coordinator still knows the floors.
 
 use quorate_limiter::matching::PolicyTable;
-use quorate_shared::heartbeat::{PoliciesInForce, Response};
+use quorate_shared::heartbeat::{FormerSet, PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::Drift;
@@ -31,6 +31,9 @@ pub struct PolicyShelf {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Content {
     in_force: PoliciesInForce,
+    /// Sets that bear on windows which began under them.
+    #[serde(default)]
+    former: Vec<FormerSet>,
     sets: BTreeMap<u64, Arc<PolicySet>>,
     subject_key: Option<SubjectKey>,
     drift: Option<Drift>,
@@ -87,9 +90,9 @@ impl PolicyShelf {
     pub fn add(&mut self, response: &Response) -> Result<(), ShelfError> {
         let mut content = self.content.clone();
         content.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
-        while content.sets.len() > KEPT {
-            content.sets.pop_first();
-        }
+        content.former.clone_from(&response.former);
+        let newest: Vec<u64> = content.sets.keys().rev().take(KEPT).copied().collect();
+        content.sets.retain(|version, _| newest.contains(version) || response.former.iter().any(|f| f.version == *version));
         content.in_force = response.policies;
         content.subject_key = Some(response.subject_key.clone());
         content.drift = Some(response.drift);
@@ -144,7 +147,9 @@ impl PolicyShelf {
             Some(version) => Some(self.content.sets.get(&version)?),
             None => None,
         };
-        Some(PolicyTable::new(region, active, next, self.content.subject_key.clone()?))
+        let former = self.content.former.iter().map(|former| (former.clone(), self.content.sets.get(&former.version).cloned()));
+        let table = PolicyTable::new(region, active, next, self.content.subject_key.clone()?);
+        Some(table.with_former(region, &former.collect::<Vec<_>>()))
     }
 }
 
@@ -191,6 +196,9 @@ mod tests {
             genesis: false,
             offers: vec![],
             lenders: BTreeMap::new(),
+            drained_lenders: vec![],
+            grants: vec![],
+            former: vec![],
             policies: PoliciesInForce { active, next: None },
             sets: vec![Arc::new(PolicySet { version: active, ..PolicySet::default() })],
             subject_key: SubjectKey::new([key; 32]),

@@ -4,10 +4,10 @@ use crate::coordinators::{Coordinators, Unanswered};
 use crate::policy_shelf::ShelfError;
 use crate::region::Region;
 use crate::store::LeaseError;
-use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
+use quorate_limiter::lease_book::{Account, Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
-use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number, Response, StoreReport};
+use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, Response, StoreReport};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::LocalTime;
 use std::sync::Arc;
@@ -187,7 +187,8 @@ fn compose(region: &Region, session: u64, seq: u64) -> Option<Heartbeat> {
     let now = region.clock.now();
     let reports = state.demand.reports(now, period, worth);
     let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
-    Some(book.beat(seq, region.clock.now(), state.shelf.newest(), reports, store))
+    let account = Account { policies_read: state.shelf.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
+    Some(book.beat(seq, region.clock.now(), account))
 }
 
 /// The coordinators were founded anew: policy versions, budgets and sessions begin again, and what
@@ -256,7 +257,7 @@ fn prepare(
     let application = book.receive(response, received)?;
     state.drift = response.drift;
     state.shelf.add(response)?;
-    let table = match response.policies == state.table.in_force() {
+    let table = match response.policies == state.table.in_force() && response.former.is_empty() {
         true => state.table.clone(),
         false => {
             let made = state.shelf.table(&region.name, response.policies);
@@ -278,7 +279,7 @@ async fn write_down(
 ) -> Result<(), LeaseError> {
     let number = application.stamp.number;
     region.store.take(number).await?;
-    write_holdings(region, number, &application.reductions).await?;
+    write_holdings(region, number, &application.reductions, &application.fewer_units).await?;
     region.state.lock().upcoming = Some(table.clone());
     let mut finish = Finish {
         stamp: application.stamp,
@@ -294,16 +295,18 @@ async fn write_down(
         (finish.lapsed, finish.changed) = (true, Vec::new());
         region.store.finish(&finish).await?;
     }
-    let increases = application.increases.clone();
+    let (increases, more_units) = (application.increases.clone(), application.more_units.clone());
     {
         let mut state = region.state.lock();
+        let longest_drain = state.table.longest_drain().max(table.longest_drain());
+        let now = region.clock.now();
         if let Some(book) = state.book.as_mut() {
-            book.applied(application);
+            book.applied(application, now, longest_drain);
         }
         state.table = table;
     }
     region.dated.send_replace(number);
-    write_holdings(region, number, &increases).await
+    write_holdings(region, number, &increases, &more_units).await
 }
 
 fn has_lapsed(region: &Region, application: &Application) -> bool {
@@ -311,7 +314,12 @@ fn has_lapsed(region: &Region, application: &Application) -> bool {
     region.state.lock().book.as_ref().is_none_or(|book| book.lapsed(application, now))
 }
 
-async fn write_holdings(region: &Region, number: Number, holdings: &[(BudgetId, Holding)]) -> Result<(), LeaseError> {
+async fn write_holdings(region: &Region, number: Number, holdings: &[(BudgetId, Holding)], units: &[Grant]) -> Result<(), LeaseError> {
+    for units in units.chunks(WRITE_PART) {
+        let Some(basis) = region.basis() else { return Err(Refusal::NoRecord.into()) };
+        let change = HoldingsChange { number, view: basis.view, drift: basis.drift, settlements: Vec::new(), grants: units.to_vec() };
+        region.store.write(&change).await?;
+    }
     for part in holdings.chunks(WRITE_PART) {
         let Some(basis) = region.basis() else { return Err(Refusal::NoRecord.into()) };
         let settle = |(budget, holding): &(BudgetId, Holding)| Settlement {
@@ -320,7 +328,7 @@ async fn write_holdings(region: &Region, number: Number, holdings: &[(BudgetId, 
             standing: basis.table.terms(budget),
         };
         let settlements = part.iter().map(settle).collect();
-        region.store.write(&HoldingsChange { number, view: basis.view, drift: basis.drift, settlements }).await?;
+        region.store.write(&HoldingsChange { number, view: basis.view, drift: basis.drift, settlements, grants: Vec::new() }).await?;
     }
     Ok(())
 }

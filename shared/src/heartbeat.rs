@@ -2,9 +2,9 @@
 //!
 //! Field names are short because every heartbeat carries them for every active budget.
 
-use crate::names::{BudgetId, RegionName, SubjectKey};
+use crate::names::{BudgetId, PolicyName, RegionName, SubjectKey};
 use crate::policy::PolicySet;
-use crate::time::{Drift, LeaderTime};
+use crate::time::{Drift, LeaderTime, WindowLabel};
 use crate::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -78,14 +78,26 @@ pub struct Heartbeat {
     pub nonce: u64,
     /// The newest response of this session that is applied in full; absent at its start.
     pub echo: Option<Stamp>,
-    /// For budgets with a drain: up to which response the count has come down.
+    /// For budgets with a drain: the newest response of this session up to which the count has
+    /// come down to what the region may use without the parts it gave up.
     #[serde(default)]
     pub drained: Vec<(BudgetId, Stamp)>,
+    /// The newest response of this session whose policies alone past use counts under, of every
+    /// budget: with policies that have no drain the echo.
+    #[serde(default)]
+    pub floors_drained: Option<Stamp>,
+    /// The newest window that the region has opened of each allowance.
+    #[serde(default)]
+    pub windows: Vec<OpenWindow>,
     /// The newest version of the policy set whose text the agent has.
     pub policies: Option<u64>,
     /// Demand and use of budgets that are worth a word; a budget that is not named has none.
     #[serde(default)]
     pub reports: Vec<Report>,
+    /// Units spent, read after the echoed response was applied: of every window that a grant is
+    /// known for, and of the newest window of every allowance that is reported.
+    #[serde(default)]
+    pub spent: Vec<Spent>,
     /// The region's store.
     pub store: StoreReport,
 }
@@ -108,6 +120,33 @@ pub struct Report {
     /// The largest cost that was refused of late because no share of this region could hold it.
     #[serde(rename = "l", default)]
     pub largest: MicroTokens,
+}
+
+/// Units that a region has spent of one window of an allowance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Which budget.
+    #[serde(rename = "b")]
+    pub budget: BudgetId,
+    /// Which window.
+    #[serde(rename = "w")]
+    pub label: WindowLabel,
+    /// How many.
+    #[serde(rename = "s")]
+    pub units: MicroTokens,
+}
+
+/// The newest window that a region has opened of one policy's budgets; it never goes back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenWindow {
+    /// Which policy.
+    pub policy: PolicyName,
+    /// See [`BudgetId::generation`].
+    pub generation: u64,
+    /// Which window.
+    pub label: WindowLabel,
+    /// The last that can ever have been used: a later one than `label` only after a loss of state (R7).
+    pub last: WindowLabel,
 }
 
 /// What a region says of its store.
@@ -151,8 +190,18 @@ pub struct Response {
     pub genesis: bool,
     /// What the region may use and must leave alone, by budget.
     pub offers: Vec<Offer>,
-    /// How long each lender has promised, from the leader's receipt of the heartbeat on; absent: no promise stands.
+    /// How long each lender has promised, from the leader's receipt of the heartbeat on; absent: no
+    /// promise stands. Of budgets without a drain.
     pub lenders: BTreeMap<RegionName, Duration>,
+    /// The same of each budget with a drain of which this region was offered a loan.
+    #[serde(default)]
+    pub drained_lenders: Vec<(BudgetId, BTreeMap<RegionName, Duration>)>,
+    /// Units of allowances: like the offers all since the echo, or all there are in a full response.
+    #[serde(default)]
+    pub grants: Vec<Grant>,
+    /// Sets that were active and still bear on windows that began under them, oldest first.
+    #[serde(default)]
+    pub former: Vec<FormerSet>,
     /// Which policy sets hold.
     pub policies: PoliciesInForce,
     /// Sets that the agent has not read yet.
@@ -179,6 +228,38 @@ pub struct Offer {
     /// How much.
     #[serde(flatten)]
     pub holding: Holding,
+    /// True if past use of the budget keeps counting, so that the region is to say when it has
+    /// [`drained`](Heartbeat::drained).
+    #[serde(rename = "d", default, skip_serializing_if = "std::ops::Not::not")]
+    pub drains: bool,
+}
+
+/// How many units of one window of an allowance a region may spend, its floor included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Which budget.
+    #[serde(rename = "b")]
+    pub budget: BudgetId,
+    /// Which window.
+    #[serde(rename = "w")]
+    pub label: WindowLabel,
+    /// Units; less than the floor means nothing beyond it.
+    #[serde(rename = "g")]
+    pub granted: MicroTokens,
+    /// The most that the region can have spent of it before this session, for a region that has
+    /// lost count (R7).
+    #[serde(rename = "u")]
+    pub used_at_most: MicroTokens,
+}
+
+/// A set that was active: windows up to a label began under it, so in those each floor is at most
+/// what it gave (R9).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FormerSet {
+    /// Its version.
+    pub version: u64,
+    /// The last window of each policy and generation that began under it.
+    pub up_to: Vec<(PolicyName, u64, WindowLabel)>,
 }
 
 /// The record of one budget in one region: part of the pool, loans taken, floor lent out.

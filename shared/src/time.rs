@@ -48,8 +48,27 @@ instant! {
 }
 instant! {
     /// Microseconds of the clock of a region's store: the wall clock of a Redis host (`TIME`),
-    /// or an embedded store's monotonic clock. Only ever used to refill buckets.
+    /// or an embedded store's clock. Used to refill buckets, to age past use and to tell windows
+    /// apart; no lease is dated by it.
     StoreTime
+}
+
+/// Which window of an allowance: when it begins, by the wall clock of the store that counts it.
+/// Windows of one budget are told apart and ordered by it; a region's never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WindowLabel(StoreTime);
+
+impl WindowLabel {
+    /// The window that begins then.
+    pub const fn beginning_at(start: StoreTime) -> Self {
+        Self(start)
+    }
+
+    /// When it begins.
+    pub const fn start(self) -> StoreTime {
+        self.0
+    }
 }
 
 fn micros(span: Duration) -> u64 {

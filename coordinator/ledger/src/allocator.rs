@@ -9,9 +9,12 @@ use crate::terms::FloorTerms;
 use crate::{Ledger, session::Session};
 use quorate_shared::heartbeat::{Heartbeat, Holding};
 use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::policy::Shape;
 use quorate_shared::policy::floors::split;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::{BTreeMap, BTreeSet};
+
+mod units;
 
 /// Room above the demand, in percent, so that a rising demand is not refused at once.
 const MARGIN_PERCENT: u64 = 10;
@@ -57,7 +60,11 @@ impl Ledger {
             let floor = terms.of(&beat.region);
             (own.live, own.lendable) = (true, floor.lendable);
         }
-        let targets = plan(terms.limit.capacity().rate, terms.pool, &claims);
+        let targets = match terms.limit.shape() {
+            Shape::Flow => plan(terms.limit.capacity().rate, terms.pool, &claims),
+            Shape::Share => units::plan(terms.limit.capacity().burst, terms.pool, &claims),
+            Shape::Allowance => return None,
+        };
         let liked = |region: &RegionName| entry.and_then(|e| e.shares.get(region)).map(|s| s.target.clone()).unwrap_or_default();
         let known = entry.into_iter().flat_map(|e| e.shares.keys());
         let news = claims.keys().chain(known).any(|region| targets.get(region).cloned().unwrap_or_default() != liked(region));

@@ -10,6 +10,7 @@ use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// How many holdings are told apart that a region was told of since its echo.
 const MOST_SAID: usize = 16;
@@ -17,6 +18,9 @@ const MOST_SAID: usize = 16;
 /// One budget that somebody pushed beyond a floor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct BudgetEntry {
+    /// `d`; never another for one budget.
+    #[serde(default)]
+    pub drain: Duration,
     pub shares: BTreeMap<RegionName, Share>,
     pub meter: Meter,
 }
@@ -39,6 +43,13 @@ pub(crate) struct Share {
     pub refused: MicroTokens,
     /// The last report, for differences.
     pub reported: Option<ReportedTotals>,
+    /// Of a budget with a drain: until when the region has promised to leave alone what it has
+    /// lent, by its newest drained response; `None`: unknown.
+    #[serde(default)]
+    pub lend_horizon: Option<LeaderTime>,
+    /// True once everything was taken back, and until the region is offered something again.
+    #[serde(default)]
+    pub expired: bool,
 }
 
 /// Running totals of one session as last reported.
@@ -61,6 +72,8 @@ impl Default for Share {
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
             reported: None,
+            lend_horizon: None,
+            expired: false,
         }
     }
 }
@@ -91,7 +104,8 @@ impl Share {
         self.said.iter().map(|(_, h)| h.pool.plus(h.borrowed_total())).fold(Capacity::ZERO, Capacity::max)
     }
 
-    /// Forgets what was said before the echo.
+    /// Forgets what was said before response `echo`, which is in force, and under which alone past
+    /// use counts.
     pub fn take_echo(&mut self, echo: Number) {
         while self.said.get(1).is_some_and(|(n, _)| *n <= echo) {
             self.said.pop_front();
@@ -110,6 +124,7 @@ impl Share {
 
     /// Says `holding` in the response of this number.
     pub fn say(&mut self, number: Number, holding: Holding) {
+        self.expired &= holding.is_zero();
         if self.restate || self.offered() != holding {
             self.said.push_back((number, holding));
         }
@@ -144,6 +159,8 @@ impl Share {
     pub fn expire(&mut self) {
         self.said = Self::default().said;
         self.restate = false;
+        self.lend_horizon = None;
+        self.expired = true;
     }
 
     /// A lender's promise is void, and with it what this region borrowed there.
@@ -170,12 +187,25 @@ impl Share {
 }
 
 impl BudgetEntry {
+    /// The entry of a budget whose past use counts for `drain`.
+    pub fn new(drain: Duration) -> Self {
+        Self { drain, ..Self::default() }
+    }
+
     /// A new office: no span can be measured from the old one into it.
     pub fn forget_dates(&mut self) {
         self.meter.restart();
-        for reported in self.shares.values_mut().filter_map(|share| share.reported.as_mut()) {
-            reported.at = None;
+        for share in self.shares.values_mut() {
+            share.lend_horizon = None;
+            if let Some(reported) = &mut share.reported {
+                reported.at = None;
+            }
         }
+    }
+
+    /// True if past use of it keeps counting.
+    pub fn drains(&self) -> bool {
+        !self.drain.is_zero()
     }
 
     /// The region's share, made if need be.

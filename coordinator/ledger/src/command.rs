@@ -3,7 +3,8 @@
 use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::PolicySet;
-use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::time::{Drift, LeaderTime, WindowLabel};
+use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,6 +68,9 @@ pub struct StampedHeartbeat {
     pub at: LeaderTime,
     /// What the allocator would like of the budgets reported. A wish: the ledger offers of it what R4 allows.
     pub plans: Vec<Plan>,
+    /// The same of windows of allowances.
+    #[serde(default)]
+    pub unit_plans: Vec<UnitPlan>,
 }
 
 /// Who should have how much of one budget.
@@ -76,6 +80,17 @@ pub struct Plan {
     pub budget: BudgetId,
     /// By region; a region that is not named should have its floor and nothing else.
     pub targets: BTreeMap<RegionName, Holding>,
+}
+
+/// Who should have how many units of one window of an allowance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitPlan {
+    /// Which budget.
+    pub budget: BudgetId,
+    /// Which window.
+    pub label: WindowLabel,
+    /// By region, floors and what is spent included; a region that is not named should have its floor.
+    pub targets: BTreeMap<RegionName, MicroTokens>,
 }
 
 /// Who did something, when and why.

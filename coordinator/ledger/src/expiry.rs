@@ -1,34 +1,57 @@
 //! The end of a lease: what a region held returns, what it lent is its own again.
 
 use crate::Ledger;
+use crate::session::Session;
 use quorate_shared::names::RegionName;
-use quorate_shared::time::LeaderTime;
+use quorate_shared::time::{Drift, LeaderTime};
 
 impl Ledger {
     /// Ends the session of every region that was not heard of for `L(1+ρ)` by the clock of this
-    /// office.
-    ///
-    /// All budgets of this version forget past use at once (`D_b = 0`), so a session ends for all
-    /// of them together.
+    /// office; of budgets whose past use counts, `D_b` later. Units of allowances stay with the
+    /// region: they count as spent.
     pub(crate) fn expire(&mut self, at: LeaderTime) {
         let Some(drift) = self.founding.as_ref().map(|f| f.drift) else { return };
-        let over = |s: &crate::session::Session| !s.expired && at > s.last.after(drift.stretch(s.lease()));
+        let end = |s: &Session| s.last.after(drift.stretch(s.lease()));
+        let over = |s: &Session| !s.expired && at > end(s);
         let ended: Vec<RegionName> = self.regions.iter().filter(|(_, s)| over(s)).map(|(name, _)| name.clone()).collect();
         for region in &ended {
             self.end_session(region);
         }
+        let draining = self.regions.iter().filter(|(_, s)| s.draining).map(|(name, s)| (name.clone(), end(s)));
+        for (region, ended) in draining.collect::<Vec<_>>() {
+            self.expire_drained(&region, ended, at, drift);
+        }
     }
 
-    /// Takes back everything that a region holds, and returns to it what it lent.
+    /// Takes back what past use of a region does not bear on any more, `ended` being the end of
+    /// its session.
+    fn expire_drained(&mut self, region: &RegionName, ended: LeaderTime, at: LeaderTime, drift: Drift) {
+        let drained = |drain| at > ended.after(drift.stretch(drain));
+        for (id, entry) in self.budgets.iter_mut().filter(|(_, entry)| entry.drains() && drained(entry.drain)) {
+            if entry.shares.get(region).is_some_and(|share| !share.expired) {
+                entry.expire(region);
+                entry.mark_open(id, &mut self.regions);
+            }
+        }
+        if let Some(session) = self.regions.get_mut(region) {
+            session.draining = !drained(self.policies.longest_drain());
+        }
+        self.drop_idle_budgets();
+    }
+
+    /// Takes back everything that a region holds and whose past use does not count, and returns
+    /// to it what it lent of that.
     pub(crate) fn end_session(&mut self, region: &RegionName) {
         if let Some(session) = self.regions.get_mut(region) {
-            session.expired = true;
+            (session.expired, session.draining) = (true, true);
             session.lend_horizon = None;
             session.open.clear();
             session.reported.clear();
         }
         for (id, entry) in &mut self.budgets {
-            entry.expire(region);
+            if !entry.drains() {
+                entry.expire(region);
+            }
             if let Some(share) = entry.shares.get_mut(region) {
                 share.demand = quorate_shared::units::MicroTokens::ZERO;
                 share.target = Default::default();
@@ -36,6 +59,9 @@ impl Ledger {
             entry.mark_open(id, &mut self.regions);
         }
         self.drop_idle_budgets();
+        for allowance in self.allowances.values_mut() {
+            allowance.forget_targets_of(|name| name == region);
+        }
     }
 
     /// Forgets budgets of which nothing is held, offered or wanted.

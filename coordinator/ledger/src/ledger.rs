@@ -1,11 +1,13 @@
 //! The state that every coordinator replicates, and how one log entry changes it.
 
 use crate::alarms::Alarms;
+use crate::allowance::Allowance;
 use crate::budget::BudgetEntry;
 use crate::command::{Author, Command, Outcome};
 use crate::level::check_level;
 use crate::policies::PolicyBook;
 use crate::session::Session;
+use crate::windows::{Kind, Windows};
 use quorate_shared::heartbeat::Office;
 use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
@@ -26,6 +28,12 @@ pub struct Ledger {
     pub(crate) clock: LeaderClock,
     pub(crate) regions: BTreeMap<RegionName, Session>,
     pub(crate) budgets: BTreeMap<BudgetId, BudgetEntry>,
+    /// Allowances, by window.
+    #[serde(default)]
+    pub(crate) allowances: BTreeMap<BudgetId, Allowance>,
+    /// Windows before these are closed.
+    #[serde(default)]
+    pub(crate) closed: Windows,
     pub(crate) policies: PolicyBook,
     /// The worst measured overshoot of each policy's budgets so far.
     pub(crate) overshoot: BTreeMap<quorate_shared::names::PolicyName, MicroTokens>,
@@ -153,7 +161,7 @@ impl Ledger {
 
     fn apply_fence(&mut self, region: &RegionName) -> Outcome {
         let Some(session) = self.regions.get_mut(region) else { return Outcome::UnknownRegion };
-        if !session.expired {
+        if !session.expired || session.draining {
             return Outcome::StillLive;
         }
         session.fence();
@@ -166,9 +174,15 @@ impl Ledger {
         if self.policies.next.is_none() || !self.unconfirmed_regions().is_empty() || !self.holdings_fit_next() {
             return;
         }
+        let up_to = self.windows_under_active();
         let regions = &self.regions;
-        self.policies.activate(|version| regions.values().any(|session| session.may_act_on(version)));
+        self.policies.activate(|version| regions.values().any(|session| session.may_act_on(version)), up_to);
         let book = &self.policies;
+        self.allowances.retain(|id, _| book.active.has(id));
+        self.closed.retain(|kind, _| book.active.has_kind(kind));
+        for allowance in self.allowances.values_mut() {
+            allowance.forget_targets_of(|region| !book.active.set.regions.contains_key(region));
+        }
         self.budgets.retain(|id, _| book.active.has(id));
         for entry in self.budgets.values_mut() {
             entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
@@ -177,6 +191,10 @@ impl Ledger {
         for session in self.regions.values_mut() {
             session.open.retain(|id| book.active.has(id));
             session.reported.retain(|id| book.active.has(id));
+            session.borrows.retain(|id| book.active.has(id));
+            session.open_windows.retain(|(id, _)| book.active.has(id));
+            session.windows.retain(|kind, _| book.active.has_kind(kind));
+            session.last_windows.retain(|kind, _| book.active.has_kind(kind));
         }
         for entry in self.budgets.values_mut() {
             entry.meter.restart();
@@ -191,6 +209,17 @@ impl Ledger {
         };
         let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
         self.regions.iter().filter(waiting).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// R9: the last window of each allowance that began under the active set, where the pending
+    /// one gives less or does not hold for what is granted; there it holds from the next window on.
+    fn windows_under_active(&self) -> Windows {
+        let newest = |kind: &Kind| self.regions.values().filter_map(|session| session.last_windows.get(kind)).max().copied();
+        let bound = |(kind, lowered): (Kind, bool)| {
+            let holds = !lowered && self.windows_fit_next(&kind);
+            if holds { None } else { newest(&kind).map(|label| (kind, label)) }
+        };
+        self.policies.continued_allowances().into_iter().filter_map(bound).collect()
     }
 
     /// True if all that regions may hold beyond their floors fits the next set; budgets that end
@@ -222,6 +251,6 @@ impl Ledger {
                 entry.check(id, &terms)?;
             }
         }
-        Ok(())
+        self.check_windows()
     }
 }

@@ -9,6 +9,7 @@
 
 mod alarms;
 pub mod allocator;
+mod allowance;
 mod bounds;
 mod budget;
 pub mod command;
@@ -20,9 +21,11 @@ mod policies;
 mod renewal;
 mod session;
 mod terms;
+mod unit_plans;
 mod view;
+mod windows;
 
-pub use command::{Author, Command, Outcome, Plan, StampedHeartbeat};
+pub use command::{Author, Command, Outcome, Plan, StampedHeartbeat, UnitPlan};
 pub use ledger::{Ledger, Violation};
 pub use policies::PolicyVersion;
 pub use view::Now;

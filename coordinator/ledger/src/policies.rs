@@ -2,11 +2,15 @@
 
 use crate::command::Author;
 use crate::terms::{SetWithOverrides, Terms};
-use quorate_shared::heartbeat::PoliciesInForce;
-use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
-use quorate_shared::policy::PolicySet;
+use crate::windows::{Kind, Windows, kind};
+use quorate_shared::heartbeat::{FormerSet, PoliciesInForce};
+use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::{Limit, Policy, PolicySet, Shape};
+use quorate_shared::time::WindowLabel;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many versions of the policy set are kept.
 const KEPT_VERSIONS: usize = 100;
@@ -25,9 +29,18 @@ pub struct PolicyVersion {
 pub(crate) struct PolicyBook {
     pub active: SetWithOverrides,
     pub next: Option<SetWithOverrides>,
-    /// Sets that were active, and that some region may still act on.
-    pub former: Vec<SetWithOverrides>,
+    /// Sets that were active, and that some region may still act on or some window began under;
+    /// oldest first.
+    pub former: Vec<Former>,
     pub history: Vec<PolicyVersion>,
+}
+
+/// A set that was active.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Former {
+    pub set: SetWithOverrides,
+    /// The last window of each kind of allowance that began under it.
+    pub up_to: Windows,
 }
 
 impl PolicyBook {
@@ -43,7 +56,8 @@ impl PolicyBook {
 
     /// The sets that an agent lacks which has read up to version `known`.
     pub fn newer_than(&self, known: Option<u64>) -> Vec<Arc<PolicySet>> {
-        let sets = std::iter::once(&self.active).chain(&self.next).map(|s| &s.set);
+        let bearing = self.former.iter().filter(|former| !former.up_to.is_empty()).map(|former| &former.set);
+        let sets = bearing.chain([&self.active]).chain(&self.next).map(|s| &s.set);
         sets.filter(|set| set.version > 0 && known.is_none_or(|k| set.version > k)).cloned().collect()
     }
 
@@ -59,12 +73,59 @@ impl PolicyBook {
     }
 
     /// Makes the pending set the active one. `acted_on` tells whether a region may still act on
-    /// a set of this version.
-    pub fn activate(&mut self, acted_on: impl Fn(u64) -> bool) {
+    /// a set of this version; windows `up_to` began under the set that is active now.
+    pub fn activate(&mut self, acted_on: impl Fn(u64) -> bool, up_to: Windows) {
         if let Some(next) = self.next.take() {
-            self.former.push(std::mem::replace(&mut self.active, next));
+            self.former.push(Former { set: std::mem::replace(&mut self.active, next), up_to });
         }
-        self.former.retain(|former| acted_on(former.set.version));
+        let active = &self.active;
+        for former in &mut self.former {
+            former.up_to.retain(|kind, _| active.has_kind(kind));
+        }
+        self.former.retain(|former| acted_on(former.set.set.version) || !former.up_to.is_empty());
+    }
+
+    /// Windows before `label` are closed.
+    pub fn close_windows(&mut self, kind: &Kind, label: WindowLabel) {
+        for former in &mut self.former {
+            former.up_to.retain(|k, last| k != kind || *last >= label);
+        }
+    }
+
+    /// True if the active set has allowances of this kind.
+    pub fn counts_windows(&self, kind: &Kind) -> bool {
+        self.active.set.policy(&kind.0).is_some_and(|p| p.generation == kind.1 && p.limit.shape() == Shape::Allowance)
+    }
+
+    /// The terms of one window of an allowance: by the oldest set under which it began (R9).
+    pub fn terms_of_window(&self, budget: &BudgetId, label: WindowLabel) -> Option<Terms> {
+        let kind = kind(budget);
+        let began_under = |former: &&Former| former.up_to.get(&kind).is_some_and(|last| label <= *last);
+        match self.former.iter().find(began_under) {
+            Some(former) => former.set.terms(budget),
+            None => self.active_terms(budget),
+        }
+    }
+
+    /// What a response says of the sets that still bear on windows.
+    pub fn former_sets(&self) -> Vec<FormerSet> {
+        let window = |((policy, generation), label): (&Kind, &WindowLabel)| (policy.clone(), *generation, *label);
+        let bearing = self.former.iter().filter(|former| !former.up_to.is_empty());
+        bearing.map(|f| FormerSet { version: f.set.set.version, up_to: f.up_to.iter().map(window).collect() }).collect()
+    }
+
+    /// Kinds of allowances that the pending set goes on with, and whether it gives any region, or
+    /// all of them, less than the active one.
+    pub fn continued_allowances(&self) -> Vec<(Kind, bool)> {
+        let Some(next) = &self.next else { return Vec::new() };
+        let allowances = self.active.set.policies.iter().filter(|p| p.limit.shape() == Shape::Allowance);
+        let continued = allowances.filter(|old| next.set.policy(&old.name).is_some_and(|new| new.generation == old.generation));
+        let lowered = |old: &Policy| {
+            let regions = self.active.set.regions.keys().chain(next.set.regions.keys());
+            let floors = regions.into_iter().any(|region| reduces(&self.active, next, old, region));
+            floors || reduces_limit(&self.active, next, old)
+        };
+        continued.map(|old| ((old.name.clone(), old.generation), lowered(old))).collect()
     }
 
     /// The terms of a budget under the active set.
@@ -87,6 +148,13 @@ impl PolicyBook {
         }
     }
 
+    /// The longest `d` of any budget that a region may act on.
+    pub fn longest_drain(&self) -> Duration {
+        let former = self.former.iter().map(|former| &former.set);
+        let sets = std::iter::once(&self.active).chain(&self.next).chain(former);
+        sets.flat_map(|s| &s.set.policies).map(|p| p.limit.drain()).max().unwrap_or_default()
+    }
+
     /// True if the policy of this budget lives on in the pending set with budgets of another kind.
     pub fn goes_on_elsewhere(&self, budget: &BudgetId) -> bool {
         let successor = self.next.as_ref().and_then(|next| next.set.policy(&budget.policy));
@@ -98,23 +166,41 @@ impl PolicyBook {
     /// on an older one, with a policy that was taken out meanwhile and is now to come back.
     pub fn reduces_floor_of(&self, region: &RegionName, acting_on: u64) -> bool {
         let Some(next) = &self.next else { return false };
-        let mut sets = std::iter::once(&self.active).chain(&self.former);
+        let former = self.former.iter().map(|former| &former.set);
+        let mut sets = std::iter::once(&self.active).chain(former);
         let Some(acting) = sets.find(|s| s.set.version == acting_on) else { return true };
-        acting.set.policies.iter().any(|old| {
-            let Some(new) = next.set.policy(&old.name) else { return false };
-            if new.generation != old.generation {
-                return true; // counted in other units, or on other subjects
-            }
-            let floor = |s: &PolicySet, p, limit| s.floors(p, limit).get(region).copied().unwrap_or_default();
-            let base = floor(&acting.set, old, old.limit).fits(floor(&next.set, new, new.limit));
-            let (overrides_before, overrides_after) = (acting.overrides.get(&old.name), next.overrides.get(&old.name));
-            let mut overridden = [overrides_before, overrides_after].into_iter().flatten().flat_map(|o| o.keys());
-            let each = overridden.all(|subject| {
-                let before = overrides_before.and_then(|o| o.get(subject)).copied().unwrap_or(old.limit);
-                let after = overrides_after.and_then(|o| o.get(subject)).copied().unwrap_or(new.limit);
-                floor(&acting.set, old, before).fits(floor(&next.set, new, after))
-            });
-            !(base && each)
-        })
+        acting.set.policies.iter().any(|old| reduces(acting, next, old, region))
     }
+}
+
+/// True if `next` gives a region less of policy `old` of set `before` than that did.
+fn reduces(before: &SetWithOverrides, next: &SetWithOverrides, old: &Policy, region: &RegionName) -> bool {
+    let Some(new) = next.set.policy(&old.name) else { return false };
+    if new.generation != old.generation {
+        return true; // counted in other units, or on other subjects
+    }
+    let floor = |s: &PolicySet, p, limit| s.floors(p, limit).get(region).copied().unwrap_or_default();
+    let fits = |(was, is)| floor(&before.set, old, was).fits(floor(&next.set, new, is));
+    !limits_of(before, next, old, new).all(fits)
+}
+
+/// True if `next` has a smaller limit for some subject of policy `old`.
+fn reduces_limit(before: &SetWithOverrides, next: &SetWithOverrides, old: &Policy) -> bool {
+    let Some(new) = next.set.policy(&old.name) else { return false };
+    !limits_of(before, next, old, new).all(|(was, is)| was.capacity().fits(is.capacity()))
+}
+
+/// The limit before and after of every subject that either set names, and of all others.
+fn limits_of<'a>(
+    before: &'a SetWithOverrides,
+    next: &'a SetWithOverrides,
+    old: &'a Policy,
+    new: &'a Policy,
+) -> impl Iterator<Item = (Limit, Limit)> + 'a {
+    let (was, is) = (before.overrides.get(&old.name), next.overrides.get(&old.name));
+    let overridden = [was, is].into_iter().flatten().flat_map(|o| o.keys());
+    let of =
+        |overrides: Option<&BTreeMap<SubjectHash, Limit>>, subject, base| overrides.and_then(|o| o.get(subject)).copied().unwrap_or(base);
+    let each = overridden.map(move |subject| (of(was, subject, old.limit), of(is, subject, new.limit)));
+    std::iter::once((old.limit, new.limit)).chain(each)
 }

@@ -1,7 +1,7 @@
 //! One heartbeat, applied: expire, order, echo, reports, offers — in this order.
 
 use crate::Ledger;
-use crate::budget::{BudgetEntry, ReportedTotals};
+use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::ledger::Founding;
 use crate::meter::Measure;
@@ -9,6 +9,7 @@ use crate::session::Session;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::policy::Shape;
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::MicroTokens;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,11 +29,20 @@ impl Ledger {
         if let Err(newest) = self.accept(beat, at) {
             return Outcome::Heartbeat(Answer::Stale { newest });
         }
+        self.take_windows(beat);
         self.take_echo(beat, at);
+        self.take_spent(beat);
         self.take_reports(beat, at);
         self.activate_if_confirmed();
         self.take_plans(&stamped.plans);
+        self.take_unit_plans(&stamped.unit_plans);
         Outcome::Heartbeat(self.respond(beat, stamped.office, at))
+    }
+
+    /// A heartbeat as the leader puts it into the log: dated, and with what the allocator would like.
+    pub fn stamp(&self, heartbeat: Heartbeat, office: Office, at: LeaderTime) -> StampedHeartbeat {
+        let (plans, unit_plans) = (self.plans_for(&heartbeat), self.unit_plans_for(&heartbeat));
+        StampedHeartbeat { heartbeat, office, at, plans, unit_plans }
     }
 
     /// The newest accepted number, if a heartbeat does not come after it (R1). A reader of the
@@ -69,16 +79,28 @@ impl Ledger {
 
     fn take_echo(&mut self, beat: &Heartbeat, at: LeaderTime) {
         let (Some(echo), Some(session)) = (beat.echo, self.regions.get_mut(&beat.region)) else { return };
-        session.take_echo(Stamp { at: echo.at.min(at), ..echo }, self.clock.office);
+        let office = self.clock.office;
+        session.take_echo(Stamp { at: echo.at.min(at), ..echo }, beat.floors_drained, office);
         let echo = session.echo;
+        let mut drained: BTreeMap<&BudgetId, Number> = BTreeMap::new();
+        for (id, stamp) in beat.drained.iter().filter(|(_, stamp)| session.has_echoed(stamp.number)) {
+            let Some(share) = self.budgets.get_mut(id).and_then(|entry| entry.shares.get_mut(&beat.region)) else { continue };
+            drained.insert(id, stamp.number);
+            if stamp.office == office {
+                share.lend_horizon = Some(stamp.at.min(at).after(session.lease_said_by(stamp.number)));
+            }
+        }
         let mut settled = Vec::new();
         for id in &session.open {
             let Some(entry) = self.budgets.get_mut(id) else {
                 settled.push(id.clone());
                 continue;
             };
+            let over = if entry.drains() { drained.get(id).copied() } else { Some(echo) };
             let share = entry.share(&beat.region);
-            share.take_echo(echo);
+            if let Some(number) = over {
+                share.take_echo(number);
+            }
             if !share.is_open() {
                 settled.push(id.clone());
             }
@@ -96,12 +118,17 @@ impl Ledger {
         let mut named = BTreeSet::new();
         for report in &beat.reports {
             let Some(terms) = self.policies.active_terms(&report.budget) else { continue };
+            if terms.limit.shape() == Shape::Allowance {
+                self.take_unit_report(report, beat);
+                named.insert(report.budget.clone());
+                continue;
+            }
             if !self.budgets.contains_key(&report.budget) && !outgrows_floor(report, &beat.region, &terms) {
                 continue;
             }
-            let entry = self.budgets.entry(report.budget.clone()).or_default();
+            let entry = self.budgets.entry(report.budget.clone()).or_insert_with(|| BudgetEntry::new(terms.limit.drain()));
             let (admitted, span) = entry.share(&beat.region).take_report(report, beat.number.session, at);
-            if let Some(span) = span {
+            if let Some(span) = span.filter(|_| terms.limit.shape() == Shape::Flow) {
                 let overshoot = entry.meter.count(admitted, at, span, Measure { limit: terms.limit, drift, lease });
                 let worst = self.overshoot.entry(report.budget.policy.clone()).or_default();
                 *worst = (*worst).max(overshoot);
@@ -111,6 +138,10 @@ impl Ledger {
         let Some(session) = self.regions.get_mut(&beat.region) else { return };
         let silent: Vec<BudgetId> = session.reported.difference(&named).cloned().collect();
         session.reported = named;
+        for id in &silent {
+            self.forget_unit_demand(&beat.region, id);
+        }
+        self.drop_idle_windows(silent.iter().cloned());
         for id in silent {
             let Some(entry) = self.budgets.get_mut(&id) else { continue };
             entry.share(&beat.region).demand = MicroTokens::ZERO;
@@ -170,6 +201,9 @@ impl Ledger {
             full,
             genesis,
             lenders,
+            drained_lenders: Vec::new(),
+            grants: Vec::new(),
+            former: self.policies.former_sets(),
             policies: in_force,
             sets: self.policies.newer_than(beat.policies),
             subject_key: founding.subject_key.clone(),
@@ -182,7 +216,9 @@ impl Ledger {
             true => self.all_offers(&beat.region),
             false => self.offers_since(&beat.region, &open, echo),
         };
-        Answer::Renewed(Box::new(Response { offers, ..response }))
+        let drained_lenders = self.drained_promises(&beat.region, at);
+        let grants = self.grants(&beat.region, beat.number, full);
+        Answer::Renewed(Box::new(Response { offers, drained_lenders, grants, ..response }))
     }
 
     /// Makes the region the offer that R4 leaves room for.
@@ -193,7 +229,14 @@ impl Ledger {
             false => entry.offer_to(region, &terms),
             true => entry.offer_nothing_to(region),
         };
+        let borrows = entry.drains() && !holding.borrowed.is_empty();
         entry.share(region).say(number, holding);
+        if let Some(session) = self.regions.get_mut(region) {
+            match borrows {
+                true => session.borrows.insert(id.clone()),
+                false => session.borrows.remove(id),
+            };
+        }
         if let Err(violation) = entry.check(id, &limits) {
             let nothing = entry.offer_nothing_to(region);
             entry.share(region).unsay(number, nothing);
@@ -202,15 +245,28 @@ impl Ledger {
     }
 
     fn all_offers(&self, region: &RegionName) -> Vec<Offer> {
-        let held = self.budgets.iter().filter_map(|(id, entry)| Some((id, entry.shares.get(region)?.offered())));
-        held.filter(|(_, h)| !h.is_zero()).map(|(id, holding)| Offer { budget: id.clone(), holding }).collect()
+        let shares = self.budgets.iter().filter_map(|(id, entry)| Some((id, entry, entry.shares.get(region)?)));
+        let told = shares.filter(|(_, entry, share)| !share.offered().is_zero() || entry.drains() && share.in_flight());
+        told.map(|(id, entry, share)| offer_of(id, entry, share)).collect()
     }
 
     /// R4: every offer since the echo.
     fn offers_since(&self, region: &RegionName, open: &BTreeSet<BudgetId>, echo: Number) -> Vec<Offer> {
-        let shares = open.iter().filter_map(|id| Some((id, self.budgets.get(id)?.shares.get(region)?)));
-        let newer = shares.filter(|(_, share)| share.newer_than(echo));
-        newer.map(|(id, share)| Offer { budget: id.clone(), holding: share.offered() }).collect()
+        let entries = open.iter().filter_map(|id| Some((id, self.budgets.get(id)?)));
+        let shares = entries.filter_map(|(id, entry)| Some((id, entry, entry.shares.get(region)?)));
+        let newer = shares.filter(|(_, _, share)| share.newer_than(echo));
+        newer.map(|(id, entry, share)| offer_of(id, entry, share)).collect()
+    }
+
+    /// `remaining_j` of every lender of each budget with a drain of which the region was offered a loan.
+    fn drained_promises(&self, region: &RegionName, at: LeaderTime) -> Vec<(BudgetId, BTreeMap<RegionName, Duration>)> {
+        let borrows = self.regions.get(region).into_iter().flat_map(|s| &s.borrows);
+        let promises = |entry: &BudgetEntry| -> BTreeMap<RegionName, Duration> {
+            let others = entry.shares.iter().filter(|(name, _)| *name != region);
+            let standing = others.filter_map(|(name, share)| Some((name.clone(), share.lend_horizon?.since(at))));
+            standing.filter(|(_, left)| !left.is_zero()).collect()
+        };
+        borrows.filter_map(|id| Some((id.clone(), promises(self.budgets.get(id)?)))).collect()
     }
 
     /// `remaining_j` of every other region whose promise stands at `at`.
@@ -221,7 +277,7 @@ impl Ledger {
     }
 }
 
-impl crate::budget::Share {
+impl Share {
     /// Takes a report; gives what was admitted since the one before, and the span between them
     /// if that is known. Of what was admitted before the first report of a budget nobody can say when.
     fn take_report(&mut self, report: &Report, session: u64, at: LeaderTime) -> (MicroTokens, Option<Duration>) {
@@ -238,8 +294,12 @@ impl crate::budget::Share {
     }
 }
 
+fn offer_of(id: &BudgetId, entry: &BudgetEntry, share: &Share) -> Offer {
+    Offer { budget: id.clone(), holding: share.offered(), drains: entry.drains() }
+}
+
 /// True if the region wants more than its floor gives it.
 fn outgrows_floor(report: &Report, region: &RegionName, terms: &Terms) -> bool {
     let floor = terms.of(region).floor;
-    report.demand > floor.rate || report.largest > floor.burst
+    report.demand > terms.amount(floor) || report.largest > floor.burst
 }

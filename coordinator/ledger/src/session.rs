@@ -1,8 +1,9 @@
 //! What the ledger knows of one region beside its budgets: numbers, dates, what was said since its echo.
 
+use crate::windows::Windows;
 use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp, StoreReport};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::LeaderTime;
+use quorate_shared::time::{LeaderTime, WindowLabel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,15 +17,19 @@ pub(crate) struct Session {
     pub nonce: u64,
     /// `last`: the date of that heartbeat, in the office of the ledger's clock.
     pub last: LeaderTime,
-    /// True once the lease has ended and everything was taken back.
+    /// True once the lease has ended and everything was taken back whose past use does not count.
     pub expired: bool,
+    /// True from then on until no past use of the region counts any more, of any budget.
+    #[serde(default)]
+    pub draining: bool,
     /// True until the region has echoed a response for the first time.
     pub genesis: bool,
     /// The newest response known to be applied, of any session.
     pub echo: Number,
     /// Responses are full until one of at least this number is echoed.
     pub full_from: Number,
-    /// `L` and policies in force as said by the responses since the echo; the first is the echo's own.
+    /// `L` and policies in force as said by the responses since the newest whose policies have
+    /// drained; the first is that one's own.
     pub said: VecDeque<Said>,
     /// Until when the region has promised to leave alone what it has lent; `None`: unknown.
     pub lend_horizon: Option<LeaderTime>,
@@ -33,6 +38,18 @@ pub(crate) struct Session {
     pub open: BTreeSet<BudgetId>,
     /// Budgets that its last heartbeat named.
     pub reported: BTreeSet<BudgetId>,
+    /// Budgets with a drain of which it was offered a loan.
+    #[serde(default)]
+    pub borrows: BTreeSet<BudgetId>,
+    /// The newest window that it has opened of each allowance.
+    #[serde(default)]
+    pub windows: Windows,
+    /// The last of each that it can ever have used.
+    #[serde(default)]
+    pub last_windows: Windows,
+    /// Windows of which something is under way with this region.
+    #[serde(default)]
+    pub open_windows: BTreeSet<(BudgetId, WindowLabel)>,
     /// For display.
     pub agent: String,
     /// For display.
@@ -55,6 +72,7 @@ impl Session {
             nonce: 0,
             last: LeaderTime::ZERO,
             expired: false,
+            draining: false,
             genesis: true,
             echo: Number::default(),
             full_from: Number::default(),
@@ -62,6 +80,10 @@ impl Session {
             lend_horizon: None,
             open: BTreeSet::new(),
             reported: BTreeSet::new(),
+            borrows: BTreeSet::new(),
+            windows: Windows::new(),
+            last_windows: Windows::new(),
+            open_windows: BTreeSet::new(),
             agent,
             store,
         }
@@ -91,25 +113,36 @@ impl Session {
         self.genesis &= self.newest == Number::default() || number.session == self.newest.session;
         (self.newest, self.nonce) = (number, nonce);
         self.last = self.last.max(at);
-        self.expired = false;
+        (self.expired, self.draining) = (false, false);
         true
     }
 
-    /// Takes an echo: what was said before it is over, and its date bounds what the region has promised.
-    pub fn take_echo(&mut self, echo: Stamp, office: Office) {
+    /// Takes an echo: its date bounds what the region has promised. What was said before it is
+    /// over, as far as past use under it no longer counts.
+    pub fn take_echo(&mut self, echo: Stamp, floors_drained: Option<Stamp>, office: Office) {
         if echo.number.session != self.newest.session || echo.number >= self.newest || echo.number < self.echo {
             return;
         }
         self.genesis = false;
         self.echo = echo.number;
-        while self.said.get(1).is_some_and(|s| s.from <= echo.number) {
+        if echo.office == office {
+            self.lend_horizon = Some(echo.at.after(self.lease_said_by(echo.number)));
+        }
+        let Some(drained) = floors_drained.filter(|stamp| self.has_echoed(stamp.number)) else { return };
+        while self.said.get(1).is_some_and(|s| s.from <= drained.number) {
             self.said.pop_front();
         }
-        if echo.office == office
-            && let Some(said) = self.said.front()
-        {
-            self.lend_horizon = Some(echo.at.after(said.lease));
-        }
+    }
+
+    /// True of a response of this session that is known to be applied.
+    pub fn has_echoed(&self, number: Number) -> bool {
+        number.session == self.newest.session && number <= self.echo
+    }
+
+    /// `L` as response `number` said it.
+    pub fn lease_said_by(&self, number: Number) -> Duration {
+        let said = self.said.iter().rev().find(|s| s.from <= number).or(self.said.front());
+        said.map(|s| s.lease).unwrap_or_default()
     }
 
     /// True if the response to the newest heartbeat must carry everything.

@@ -1,8 +1,9 @@
 //! The terms of one budget: its limit, and what of it is floor, lendable and pool.
 
+use crate::windows::{Kind, kind};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{Limit, PolicySet};
-use quorate_shared::units::Capacity;
+use quorate_shared::policy::{Limit, PolicySet, Shape};
+use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,9 +42,14 @@ impl SetWithOverrides {
         Self { set, overrides }
     }
 
-    /// True if budgets of this kind exist under the set.
+    /// True if the budget exists under the set.
     pub fn has(&self, budget: &BudgetId) -> bool {
-        self.set.policy(&budget.policy).is_some_and(|p| p.generation == budget.generation)
+        self.has_kind(&kind(budget))
+    }
+
+    /// True if budgets of this kind exist under the set.
+    pub fn has_kind(&self, kind: &Kind) -> bool {
+        self.set.policy(&kind.0).is_some_and(|p| p.generation == kind.1)
     }
 
     /// The terms of a budget under this set alone.
@@ -59,6 +65,14 @@ impl SetWithOverrides {
 }
 
 impl Terms {
+    /// What of a capacity is wanted and divided: refill of a flow, units of anything else.
+    pub fn amount(&self, of: Capacity) -> MicroTokens {
+        match self.limit.shape() {
+            Shape::Flow => of.rate,
+            Shape::Allowance | Shape::Share => of.burst,
+        }
+    }
+
     /// Floor and lendable part of a region; nothing for one that has none.
     pub fn of(&self, region: &RegionName) -> FloorTerms {
         self.floors.get(region).copied().unwrap_or_default()

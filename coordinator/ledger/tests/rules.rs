@@ -72,6 +72,9 @@ impl Agent {
             nonce: self.nonce,
             echo: self.echo,
             drained: vec![],
+            floors_drained: self.echo,
+            windows: vec![],
+            spent: vec![],
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
             store: StoreReport { kind: "memory".into(), healthy: true },
@@ -100,9 +103,7 @@ impl World {
     }
 
     fn send(&mut self, beat: Heartbeat, at_ms: u64) -> Outcome {
-        let plans = self.ledger.plans_for(&beat);
-        let at = LeaderTime::from_micros(at_ms * 1_000);
-        let entry = StampedHeartbeat { heartbeat: beat, office: self.office, at, plans };
+        let entry = self.ledger.stamp(beat, self.office, LeaderTime::from_micros(at_ms * 1_000));
         let outcome = self.ledger.apply(self.office.term, &Command::Heartbeat(Box::new(entry)));
         assert_eq!(self.ledger.check(), Ok(()));
         assert_eq!(self.ledger.alarm(), None);
@@ -218,7 +219,13 @@ fn an_entry_of_an_office_that_is_over_changes_nothing() {
     world.office = Office { term: 1, process: 2 };
     world.renew(&mut us, 0, 10);
     let before = world.ledger.clone();
-    let late = StampedHeartbeat { heartbeat: us.beat(0), office: FIRST, at: LeaderTime::from_micros(9_000_000), plans: vec![] };
+    let late = StampedHeartbeat {
+        heartbeat: us.beat(0),
+        office: FIRST,
+        at: LeaderTime::from_micros(9_000_000),
+        plans: vec![],
+        unit_plans: vec![],
+    };
     assert_eq!(world.ledger.apply(1, &Command::Heartbeat(Box::new(late.clone()))), Outcome::WrongOffice);
     assert_eq!(world.ledger.apply(2, &Command::Heartbeat(Box::new(late))), Outcome::WrongOffice, "another term than the log's");
     assert_eq!(world.ledger, before);

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use quorate_ledger::{Command, Outcome, StampedHeartbeat};
+use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_REPORTS, Office, PROTOCOL};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::MAX_EXACT;
@@ -121,8 +121,7 @@ async fn propose(app: &App, heartbeat: Heartbeat, date: (Office, LeaderTime)) ->
     let mut outcome = Ok(Outcome::WrongOffice);
     for _ in 0..ATTEMPTS {
         let Some((office, at)) = date else { break };
-        let plans = app.node.read(|ledger| ledger.plans_for(&heartbeat));
-        let stamped = StampedHeartbeat { heartbeat: heartbeat.clone(), office, at, plans };
+        let stamped = app.node.read(|ledger| ledger.stamp(heartbeat.clone(), office, at));
         outcome = app.node.propose(Command::Heartbeat(Box::new(stamped))).await;
         if !matches!(outcome, Ok(Outcome::WrongOffice) | Err(ProposeError::NotLeader { leader: None })) {
             break;

@@ -2,7 +2,7 @@
 
 use super::format::{self, FormatError};
 use super::types::Proposal;
-use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
+use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime};
@@ -75,6 +75,9 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         nonce: u64::MAX,
         echo,
         drained: echo.map(|stamp| (budget("acme"), stamp)).into_iter().collect(),
+        floors_drained: echo,
+        windows: vec![],
+        spent: vec![],
         policies: Some(1),
         reports: reports.to_vec(),
         store: StoreReport { kind: "redis".to_owned(), healthy: false },
@@ -99,9 +102,7 @@ fn a_ledger_at_work_is_carried_unchanged() {
     for seq in 1..=6 {
         for (region, echo) in &mut echoes {
             let heartbeat = beat(region, seq, *echo);
-            let plans = ledger.0.plans_for(&heartbeat);
-            let at = LeaderTime::from_micros(seq * 1_000_000);
-            let stamped = StampedHeartbeat { heartbeat, office: OFFICE, at, plans };
+            let stamped = ledger.0.stamp(heartbeat, OFFICE, LeaderTime::from_micros(seq * 1_000_000));
             match ledger.apply(&Command::Heartbeat(Box::new(stamped))) {
                 Outcome::Heartbeat(Answer::Renewed(response)) => {
                     *echo = Some(response.stamp);

@@ -6,9 +6,9 @@
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::Limit;
-use quorate_shared::time::Drift;
+use quorate_shared::time::{Drift, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the agent knows of its lease at one instant of its own clock.
@@ -18,8 +18,14 @@ pub struct LeaseView {
     pub leased: bool,
     /// True from `U + D_b` on: the whole floor may be used, whatever was lent.
     pub whole_floor: bool,
-    /// Lenders whose promise has run out (`D_j` has passed, or was never given).
+    /// Lenders whose promise has run out (`D_j` has passed, or was never given). Of budgets
+    /// without a drain.
     pub lapsed_lenders: BTreeSet<RegionName>,
+    /// How long ago `U` was; zero before. The whole floor of a budget with a drain may be used
+    /// `D_b` after `U`.
+    pub floor_passed: Duration,
+    /// Lenders of budgets with a drain whose promise stands.
+    pub standing_loans: BTreeMap<BudgetId, BTreeSet<RegionName>>,
     /// The response by which the three fields above are dated: the newest of the session whose
     /// reductions are in force; seq 0 before the first. A store that has applied a newer one, or
     /// serves another session, refuses a question that would use a lease or the whole floor (R8).
@@ -27,6 +33,21 @@ pub struct LeaseView {
     /// The policy sets by which the floors in the question were computed. The store refuses the
     /// question if it has applied others since (R8).
     pub policies: PoliciesInForce,
+}
+
+impl LeaseView {
+    /// True if the whole floor of a budget may be used whose past use counts for `drain`.
+    pub fn allows_whole_floor(&self, drain: Duration, drift: Drift) -> bool {
+        self.whole_floor && self.floor_passed >= drift.stretch(drain)
+    }
+
+    /// True if a loan of a budget may be used.
+    pub fn promises(&self, budget: &BudgetId, drain: Duration, lender: &RegionName) -> bool {
+        match drain.is_zero() {
+            true => !self.lapsed_lenders.contains(lender),
+            false => self.standing_loans.get(budget).is_some_and(|lenders| lenders.contains(lender)),
+        }
+    }
 }
 
 /// One budget's part of a question.
@@ -40,6 +61,9 @@ pub struct Charge {
     pub floor: Capacity,
     /// λ: of the floor, what may be lent. Counts as lent in a store that has no record (R7).
     pub lendable: Capacity,
+    /// Of an allowance: the most that the floor may be in windows up to a label, which began
+    /// under another policy set (R9).
+    pub former_floors: Vec<(WindowLabel, MicroTokens)>,
     /// What the request takes; zero only looks.
     pub cost: MicroTokens,
     /// False: observed only. Such a charge never refuses the request, and is taken if it fits.

@@ -14,11 +14,15 @@
 //! the response arrived.
 
 use crate::decision::LeaseView;
+use crate::draining::Draining;
+use crate::unit_grants::{UnitGrants, is_over};
 use quorate_shared::heartbeat::{
-    Heartbeat, Holding, LONGEST_LEASE, Number, PROTOCOL, PoliciesInForce, Report, Response, Stamp, StoreReport,
+    Grant, Heartbeat, Holding, LONGEST_LEASE, Number, Offer, OpenWindow, PROTOCOL, PoliciesInForce, Report, Response, Spent, Stamp,
+    StoreReport,
 };
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::time::{Drift, LocalTime};
+use quorate_shared::time::{Drift, LocalTime, WindowLabel};
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -45,6 +49,39 @@ pub struct LeaseBook {
     lender_horizons: BTreeMap<RegionName, LocalTime>,
     holdings: BTreeMap<BudgetId, Holding>,
     policies: PoliciesInForce,
+    /// `D_j` of each budget with a drain.
+    loan_horizons: BTreeMap<BudgetId, BTreeMap<RegionName, LocalTime>>,
+    draining: Draining,
+    units: UnitGrants,
+    /// The newest window of each allowance.
+    windows: Vec<OpenWindow>,
+    drift: Drift,
+}
+
+/// What a heartbeat says beside what the book knows.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The newest version of the policy set whose text the agent has.
+    pub policies_read: Option<u64>,
+    /// Demand and use.
+    pub reports: Vec<Report>,
+    /// The newest window of each allowance in force, by the store's clock.
+    pub windows: Vec<OpenWindow>,
+    /// Units spent, of [`LeaseBook::granted_windows`] and of every allowance reported.
+    pub spent: Vec<Spent>,
+    /// The region's store.
+    pub store: StoreReport,
+}
+
+/// What a budget of [`LeaseBook::draining_budgets`] has counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Read after the newest response was applied.
+    pub units: MicroTokens,
+    /// The region's floor, by the policies in force.
+    pub floor: Capacity,
+    /// `d`.
+    pub drain: Duration,
 }
 
 /// A response on its way into the store.
@@ -56,6 +93,10 @@ pub struct Application {
     pub reductions: Vec<(BudgetId, Holding)>,
     /// What to write after the stamp.
     pub increases: Vec<(BudgetId, Holding)>,
+    /// Units of allowances to write before the stamp.
+    pub fewer_units: Vec<Grant>,
+    /// Units to write after the stamp.
+    pub more_units: Vec<Grant>,
     /// What holds once it is applied.
     pub holdings: BTreeMap<BudgetId, Holding>,
     /// True if budgets that it does not name have nothing.
@@ -69,12 +110,15 @@ pub struct Application {
     lease: Duration,
     drift: Drift,
     promises: BTreeMap<RegionName, Duration>,
+    loan_promises: Vec<(BudgetId, BTreeMap<RegionName, Duration>)>,
+    offers: Vec<Offer>,
+    grants: Vec<Grant>,
 }
 
 impl Application {
     /// True if the coordinators should hear of it at once: capacity that others wait for is free.
     pub fn gives_up(&self) -> bool {
-        !self.reductions.is_empty()
+        !self.reductions.is_empty() || !self.fewer_units.is_empty()
     }
 
     /// `D`, once applied.
@@ -122,12 +166,49 @@ impl LeaseBook {
             lender_horizons: BTreeMap::new(),
             holdings,
             policies,
+            loan_horizons: BTreeMap::new(),
+            draining: Draining::open(now),
+            units: UnitGrants::default(),
+            windows: Vec::new(),
+            drift: Drift::MAX,
         }
     }
 
-    /// The heartbeat of this `seq`, about to be sent at `now`. `seq` was drawn before `now` was read.
-    pub fn beat(&mut self, seq: u64, now: LocalTime, policies_read: Option<u64>, reports: Vec<Report>, store: StoreReport) -> Heartbeat {
+    /// The same, with the units that the region's store says it was granted.
+    #[must_use]
+    pub fn with_units(mut self, stored: impl IntoIterator<Item = ((BudgetId, WindowLabel), MicroTokens)>) -> Self {
+        self.units = UnitGrants::open(stored);
+        self
+    }
+
+    /// Budgets whose count is to be known for the next heartbeat: see [`Self::note_count`].
+    pub fn draining_budgets(&self) -> impl Iterator<Item = &BudgetId> {
+        self.draining.budgets()
+    }
+
+    /// Windows of which the next heartbeat says what was spent.
+    pub fn granted_windows(&self) -> impl Iterator<Item = &(BudgetId, WindowLabel)> {
+        self.units.windows()
+    }
+
+    /// What a budget has counting at `now`. Once that is within what the region may use without the
+    /// parts that it gave up, and those whose horizon has passed at this moment, it has drained.
+    pub fn note_count(&mut self, budget: &BudgetId, count: Count, now: LocalTime) {
+        let Some(applied) = self.applied else { return };
+        let view = self.view(now);
+        let holding = self.holdings.get(budget).cloned().unwrap_or_default();
+        let promised = |lender: &_| view.promises(budget, count.drain, lender);
+        if count.units <= holding.entitlement(count.floor, false, view.leased, promised).burst {
+            self.draining.note_drained(budget, applied);
+        }
+    }
+
+    /// The heartbeat of this `seq`, about to be sent at `now`. `seq` was drawn before `now` was
+    /// read, and the account made after the newest response was applied.
+    pub fn beat(&mut self, seq: u64, now: LocalTime, account: Account) -> Heartbeat {
         self.sent.insert(seq, now);
+        self.units.tell(seq);
+        self.windows.clone_from(&account.windows);
         while self.sent.len() > OUTSTANDING {
             self.sent.pop_first();
         }
@@ -138,10 +219,13 @@ impl LeaseBook {
             number: Number { session: self.session, seq },
             nonce: self.nonce,
             echo: self.applied,
-            drained: Vec::new(),
-            policies: policies_read,
-            reports,
-            store,
+            drained: self.draining.report(seq),
+            floors_drained: self.draining.floors_drained(now, self.applied, self.drift),
+            windows: account.windows,
+            policies: account.policies_read,
+            reports: account.reports,
+            spent: account.spent,
+            store: account.store,
         }
     }
 
@@ -161,10 +245,13 @@ impl LeaseBook {
         self.taken = number;
         self.sent.retain(|seq, _| *seq > number.seq);
         let (reductions, increases, holdings) = self.compare(response);
+        let (fewer_units, more_units) = self.units.compare(&response.grants, response.full, |id, label| self.is_over(id, label));
         Ok(Application {
             stamp: response.stamp,
             reductions,
             increases,
+            fewer_units,
+            more_units,
             holdings,
             full: response.full,
             genesis: response.genesis,
@@ -174,7 +261,14 @@ impl LeaseBook {
             lease: response.lease,
             drift: response.drift,
             promises: response.lenders.clone(),
+            loan_promises: response.drained_lenders.clone(),
+            offers: response.offers.clone(),
+            grants: response.grants.clone(),
         })
+    }
+
+    fn is_over(&self, budget: &BudgetId, label: WindowLabel) -> bool {
+        is_over(&self.windows, budget, label)
     }
 
     /// Splits the way from what is held to what is offered into a first part that only gives up
@@ -209,11 +303,13 @@ impl LeaseBook {
         now >= self.lease_horizon || application.promises.keys().any(revived)
     }
 
-    /// The response is in force and its stamp stored: the horizons move. Never backwards, but for
+    /// The response is in force and its stamp stored at `now`: the horizons move. Never backwards, but for
     /// one thing: the first response of a session says how long `L` is. It is the same as long as
     /// the cluster lives, so no promise of an earlier session ends later than one made now, and
     /// the longest `L` that there may be need not be reckoned with any more.
-    pub fn applied(&mut self, application: Application) {
+    ///
+    /// `longest_drain` is that of the policies in force before and after.
+    pub fn applied(&mut self, application: Application, now: LocalTime, longest_drain: Duration) {
         let until = |span: Duration| application.sent.after(application.drift.shrink(span));
         self.lease_horizon = self.lease_horizon.max(application.lease_horizon());
         let taken_back = application.received.after(application.drift.stretch(application.lease));
@@ -225,9 +321,23 @@ impl LeaseBook {
             let horizon = self.lender_horizons.entry(lender.clone()).or_default();
             *horizon = (*horizon).max(until(*remaining));
         }
+        for (budget, promises) in &application.loan_promises {
+            let horizons = self.loan_horizons.entry(budget.clone()).or_default();
+            for (lender, remaining) in promises {
+                let horizon = horizons.entry(lender.clone()).or_default();
+                *horizon = (*horizon).max(until(*remaining));
+            }
+        }
+        self.drift = application.drift;
         self.applied = Some(application.stamp);
+        self.draining.floors_applied(now, self.policies != application.policies, longest_drain);
         self.policies = application.policies;
         self.holdings = application.holdings;
+        self.loan_horizons.retain(|budget, _| self.holdings.get(budget).is_some_and(|h| !h.borrowed.is_empty()));
+        let held = |budget: &BudgetId| self.holdings.contains_key(budget);
+        self.draining.applied(application.stamp, &application.offers, application.full, held);
+        let written = [application.grants, application.fewer_units].concat();
+        self.units.applied(&written, application.stamp.number.seq, |id, label| is_over(&self.windows, id, label));
     }
 
     /// What holds at `now`.
@@ -236,6 +346,8 @@ impl LeaseBook {
         LeaseView {
             leased: now < self.lease_horizon,
             whole_floor: now >= self.floor_horizon,
+            floor_passed: now.since(self.floor_horizon),
+            standing_loans: self.loan_horizons.iter().map(|(id, lenders)| (id.clone(), standing(lenders, now))).collect(),
             lapsed_lenders: lenders.into_iter().filter(|l| !self.promises(l, now)).cloned().collect(),
             number: Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) },
             policies: self.policies,
@@ -246,7 +358,8 @@ impl LeaseBook {
     /// of the promises that stand.
     pub fn view_horizon(&self, now: LocalTime) -> LocalTime {
         let lenders = self.holdings.values().flat_map(|h| h.borrowed.keys());
-        let standing = lenders.filter_map(|l| self.lender_horizons.get(l)).filter(|horizon| now < **horizon);
+        let of_loans = self.loan_horizons.values().flat_map(BTreeMap::values);
+        let standing = lenders.filter_map(|l| self.lender_horizons.get(l)).chain(of_loans).filter(|horizon| now < **horizon);
         standing.copied().fold(self.lease_horizon, LocalTime::min)
     }
 
@@ -294,6 +407,10 @@ impl LeaseBook {
     }
 }
 
+fn standing(lenders: &BTreeMap<RegionName, LocalTime>, now: LocalTime) -> BTreeSet<RegionName> {
+    lenders.iter().filter(|(_, horizon)| now < **horizon).map(|(name, _)| name.clone()).collect()
+}
+
 /// What both allow: the smaller pool and loans, the larger part lent.
 fn smaller(a: &Holding, b: &Holding) -> Holding {
     let loans = a.borrowed.iter().map(|(lender, loan)| (lender.clone(), loan.min(b.borrowed_from(lender))));
@@ -320,7 +437,9 @@ mod tests {
 
     /// A heartbeat at `sent`, answered at `received`, and the answer applied.
     fn renew(book: &mut LeaseBook, seq: u64, sent: LocalTime, received: LocalTime) {
-        let beat = book.beat(seq, sent, None, Vec::new(), StoreReport { kind: "memory".into(), healthy: true });
+        let store = StoreReport { kind: "memory".into(), healthy: true };
+        let account = Account { policies_read: None, reports: vec![], windows: vec![], spent: vec![], store };
+        let beat = book.beat(seq, sent, account);
         let response = Response {
             stamp: Stamp { number: beat.number, office: Office::default(), at: LeaderTime::ZERO },
             nonce: beat.nonce,
@@ -330,12 +449,15 @@ mod tests {
             genesis: false,
             offers: Vec::new(),
             lenders: BTreeMap::new(),
+            drained_lenders: Vec::new(),
+            grants: Vec::new(),
+            former: Vec::new(),
             policies: PoliciesInForce::default(),
             sets: Vec::new(),
             subject_key: SubjectKey::new([0; 32]),
         };
         let application = book.receive(&response, received).expect("newer than any");
-        book.applied(application);
+        book.applied(application, received, Duration::ZERO);
     }
 
     #[test]

@@ -5,7 +5,11 @@
 pub mod bucket;
 pub mod decision;
 pub mod demand;
+mod draining;
 pub mod lease_book;
 pub mod matching;
 pub mod record;
 pub mod store;
+mod unit_grants;
+pub mod use_log;
+pub mod window;

@@ -2,12 +2,14 @@
 
 use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
-use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::heartbeat::{FormerSet, OpenWindow, PoliciesInForce};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::time::{StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The policy sets in force in one region, prepared for matching.
 #[derive(Clone, Debug)]
@@ -23,6 +25,15 @@ struct Row {
     policy: Policy,
     base: FloorTerms,
     overrides: BTreeMap<SubjectHash, FloorTerms>,
+    former: Vec<FormerRow>,
+}
+
+/// The floors of an allowance in windows that began under a former set.
+#[derive(Clone, Debug)]
+struct FormerRow {
+    up_to: WindowLabel,
+    base: MicroTokens,
+    overrides: BTreeMap<SubjectHash, MicroTokens>,
 }
 
 /// One policy that a request meets.
@@ -50,6 +61,43 @@ impl PolicyTable {
         Self { in_force: PoliciesInForce::default(), key: SubjectKey::new([0; 32]), rows: Vec::new() }
     }
 
+    /// The same table, with the sets that still bear on windows which began under them, each with
+    /// its text if that was ever read: without, nothing of a floor may be used in those windows.
+    #[must_use]
+    pub fn with_former(mut self, region: &RegionName, former: &[(FormerSet, Option<Arc<PolicySet>>)]) -> Self {
+        for row in &mut self.rows {
+            let policy = &row.policy;
+            let bears = |(bearing, set): &(FormerSet, Option<Arc<PolicySet>>)| {
+                let mut windows =
+                    bearing.up_to.iter().filter(|(name, generation, _)| *name == policy.name && *generation == policy.generation);
+                windows.next().map(|(_, _, up_to)| former_row(region, *up_to, set.as_deref(), policy, &self.key))
+            };
+            row.former = former.iter().filter_map(bears).collect();
+        }
+        self
+    }
+
+    /// The longest drain of its policies.
+    pub fn longest_drain(&self) -> Duration {
+        self.rows.iter().map(|row| row.policy.limit.drain()).max().unwrap_or_default()
+    }
+
+    /// The newest window of each allowance: by the store's `clock`, and the last that may have been used.
+    pub fn open_windows(&self, clock: StoreTime, burnt_until: Option<StoreTime>) -> Vec<OpenWindow> {
+        let open = |row: &Row| {
+            let label = row.policy.limit.window_at(clock)?;
+            let last = row.policy.limit.window_at(burnt_until.unwrap_or_default().max(clock))?;
+            Some(OpenWindow { policy: row.policy.name.clone(), generation: row.policy.generation, label, last })
+        };
+        self.rows.iter().filter_map(open).collect()
+    }
+
+    /// A question about one budget that charges nothing, if there is such a budget.
+    pub fn look(&self, budget: &BudgetId) -> Option<Charge> {
+        let row = self.row(budget)?;
+        Some(row.charge(budget.clone(), MicroTokens::ZERO))
+    }
+
     /// Which sets it was made of.
     pub fn in_force(&self) -> PoliciesInForce {
         self.in_force
@@ -64,26 +112,17 @@ impl PolicyTable {
     fn meet<'a>(&'a self, row: &'a Row, attribute: impl Fn(&str) -> Option<&'a str> + Copy, cost: Option<MicroTokens>) -> Option<Matched> {
         let policy = &row.policy;
         let subject = policy.subject(&self.key, attribute)?;
-        let share = row.overrides.get(&subject).unwrap_or(&row.base);
-        let charge = Charge {
-            budget: policy.budget(subject),
-            limit: share.limit,
-            floor: share.floor,
-            lendable: share.lendable,
-            cost: cost.unwrap_or_else(|| policy.cost.of(attribute)),
-            enforced: match policy.mode {
-                Mode::Enforce => true,
-                Mode::Observe => false,
-                Mode::Canary(part) => subject.millionth() < part.0,
-            },
-        };
+        let charge = row.charge(policy.budget(subject), cost.unwrap_or_else(|| policy.cost.of(attribute)));
         Some(Matched { policy: policy.name.clone(), charge, on_store_failure: policy.on_store_failure })
     }
 
     /// What the policies say of one budget, if there is such a budget.
     pub fn terms(&self, budget: &BudgetId) -> Option<FloorTerms> {
-        let row = self.rows.iter().find(|r| r.policy.name == budget.policy && r.policy.generation == budget.generation)?;
-        Some(*row.overrides.get(&budget.subject).unwrap_or(&row.base))
+        Some(self.row(budget)?.terms(&budget.subject))
+    }
+
+    fn row(&self, budget: &BudgetId) -> Option<&Row> {
+        self.rows.iter().find(|r| r.policy.name == budget.policy && r.policy.generation == budget.generation)
     }
 
     /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
@@ -104,6 +143,41 @@ impl PolicyTable {
     }
 }
 
+impl Row {
+    fn terms(&self, subject: &SubjectHash) -> FloorTerms {
+        *self.overrides.get(subject).unwrap_or(&self.base)
+    }
+
+    fn charge(&self, budget: BudgetId, cost: MicroTokens) -> Charge {
+        let share = self.terms(&budget.subject);
+        let former = self.former.iter().map(|f| (f.up_to, *f.overrides.get(&budget.subject).unwrap_or(&f.base)));
+        Charge {
+            limit: share.limit,
+            floor: share.floor,
+            lendable: share.lendable,
+            former_floors: former.collect(),
+            cost,
+            enforced: match self.policy.mode {
+                Mode::Enforce => true,
+                Mode::Observe => false,
+                Mode::Canary(part) => budget.subject.millionth() < part.0,
+            },
+            budget,
+        }
+    }
+}
+
+/// The floors of a policy under a former set; nothing of a set that was never read.
+fn former_row(region: &RegionName, up_to: WindowLabel, set: Option<&PolicySet>, policy: &Policy, key: &SubjectKey) -> FormerRow {
+    let former = set.and_then(|set| Some((set, set.policy(&policy.name)?)));
+    let units = |limit| former.map(|(set, p)| terms_of(region, set, p, limit).floor.burst).unwrap_or_default();
+    let base = former.map(|(_, p)| units(p.limit)).unwrap_or_default();
+    // a subject that only the present set names had the limit of all others
+    let own = policy.overrides_by_hash(key).into_keys().map(|subject| (subject, base));
+    let theirs = former.map(|(_, p)| p.overrides_by_hash(key)).unwrap_or_default();
+    FormerRow { up_to, base, overrides: own.chain(theirs.into_iter().map(|(subject, limit)| (subject, units(limit)))).collect() }
+}
+
 fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&PolicySet>, key: &SubjectKey) -> Row {
     let successor = next.and_then(|set| Some((set, set.policy(&policy.name)?)));
     let own = policy.overrides_by_hash(key);
@@ -117,7 +191,7 @@ fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&P
         }
     };
     let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
-    Row { policy: policy.clone(), base: share(None), overrides }
+    Row { policy: policy.clone(), base: share(None), overrides, former: Vec::new() }
 }
 
 fn terms_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {

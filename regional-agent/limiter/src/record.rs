@@ -2,11 +2,11 @@
 
 use crate::bucket::{Change, History, exact};
 use crate::decision::LeaseView;
-use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
+use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, PolicyName};
 use quorate_shared::policy::Limit;
-use quorate_shared::time::{Drift, StoreTime};
-use quorate_shared::units::Capacity;
+use quorate_shared::time::{Drift, StoreTime, WindowLabel};
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,7 +44,26 @@ pub struct Record {
     pub holdings: BTreeMap<BudgetId, Holding>,
     /// The last change of limits of each policy, by name and generation.
     pub changes: BTreeMap<(PolicyName, u64), Change>,
+    /// When the state was last lost: past use before that is unknown (R7).
+    pub lost_at: Option<StoreTime>,
+    /// The latest that the store's clock has shown: a region's window never goes back.
+    pub clock: StoreTime,
+    /// Units granted, by budget and window.
+    pub grants: BTreeMap<(BudgetId, WindowLabel), Granted>,
 }
+
+/// Units of one window that a region may spend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// Floor included.
+    pub units: MicroTokens,
+    /// The most that can have been spent before the state was lost.
+    pub used_at_most: MicroTokens,
+}
+
+/// How far ahead of its successor's a lost store's clock may have been: windows up to there count
+/// as used.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
 
 /// A record as found, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,6 +117,8 @@ pub struct HoldingsChange {
     pub drift: Drift,
     /// One for each budget.
     pub settlements: Vec<Settlement>,
+    /// Units of allowances.
+    pub grants: Vec<Grant>,
 }
 
 /// One budget's part of a [`HoldingsChange`].
@@ -163,6 +184,11 @@ impl Record {
         number.session == self.session && number >= self.number()
     }
 
+    /// Windows that begin no later may have been used before the state was lost (R7).
+    pub fn burnt_until(&self) -> Option<StoreTime> {
+        self.lost_at.map(|lost| lost.after(CLOCKS_APART))
+    }
+
     /// What is held of a budget of which `lendable` may be lent.
     pub fn holding(&self, budget: &BudgetId, lendable: Capacity) -> Holding {
         match self.holdings.get(budget) {
@@ -188,6 +214,7 @@ impl Record {
             epoch: previous_epoch.saturating_add(1).max(now.as_micros()),
             emptied_at: Some(now),
             burnt: true,
+            lost_at: Some(now),
             store: store.to_owned(),
             ..Self::default()
         }
@@ -233,6 +260,20 @@ impl Record {
         }
     }
 
+    /// Records what may be spent of a window. Nothing is not recorded.
+    pub(crate) fn grant(&mut self, grant: &Grant) {
+        let key = (grant.budget.clone(), grant.label);
+        match grant.granted {
+            MicroTokens::ZERO => self.grants.remove(&key),
+            units => self.grants.insert(key, Granted { units, used_at_most: grant.used_at_most }),
+        };
+    }
+
+    /// The store's clock shows `now`; windows that began before the newest are over.
+    pub(crate) fn note_clock(&mut self, now: StoreTime) {
+        self.clock = self.clock.max(now);
+    }
+
     /// Ends the application of a response.
     pub(crate) fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
         self.check_taken(finish.stamp.number)?;
@@ -253,7 +294,7 @@ impl Record {
             self.unburn();
         }
         if finish.genesis {
-            self.emptied_at = None;
+            (self.emptied_at, self.lost_at) = (None, None);
             self.unburn();
         }
         Ok(())

@@ -4,11 +4,15 @@
 //! expiring keys would drop them, so memory is bounded by the subjects in use.
 
 use crate::bucket::{Bucket, Period, Standing, Terms, exact};
-use crate::decision::{Charge, Decision, Question, Reply};
+use crate::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
+use crate::use_log::{Counted, UseLog};
+use crate::window::{Purse, Units};
 use quorate_shared::heartbeat::{Holding, Number};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::StoreTime;
+use quorate_shared::policy::Shape;
+use quorate_shared::time::{Drift, StoreTime};
+use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
 
 /// Below so many buckets nobody looks for expired ones.
@@ -19,6 +23,8 @@ const FEW_BUCKETS: usize = 1024;
 pub struct MemoryStore {
     record: Option<Expiring<Record>>,
     buckets: BTreeMap<BudgetId, Expiring<Bucket>>,
+    logs: BTreeMap<BudgetId, Expiring<UseLog>>,
+    units: BTreeMap<BudgetId, Expiring<Units>>,
     /// So many buckets are looked through for expired ones.
     sweep_at: usize,
 }
@@ -68,12 +74,35 @@ impl MemoryStore {
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
                 if allowed && account.fits {
-                    account.bucket.take(account.charge.cost);
+                    account.take(now);
                 }
-                self.keep(now, &account.charge.budget, account.bucket, &account.terms);
+                self.keep_account(now, account);
             }
         }
-        Reply::Decided(Decision { allowed, limits: accounts.iter().map(Account::decision).collect() })
+        Reply::Decided(Decision { allowed, limits: accounts.iter().map(|account| account.decision(now)).collect() })
+    }
+
+    /// Notes that the store's clock shows `now`: the newest windows are open. Gives the record.
+    pub fn open_windows(&mut self, now: StoreTime) -> Result<&Record, Refusal> {
+        let record = self.record_mut(now)?;
+        record.note_clock(now);
+        Ok(record)
+    }
+
+    /// What a budget has counting, or has spent in its newest window, read for a heartbeat.
+    pub fn usage(&self, now: StoreTime, charge: &Charge, drift: Drift) -> Option<Usage> {
+        let record = self.record(now)?;
+        match charge.limit.shape() {
+            Shape::Flow => None,
+            Shape::Share => {
+                let log = there(&self.logs, now, &charge.budget);
+                Some(Usage::Counted(log.map(|log| log.counted(now, drift.stretch(charge.limit.drain()))).unwrap_or_default()))
+            }
+            Shape::Allowance => {
+                let stored = there(&self.units, now, &charge.budget).copied();
+                Some(Usage::Spent(Purse::new(charge, record, stored, now)?.units))
+            }
+        }
     }
 
     /// Opens a session; refused unless it is greater than the one that is open. The state counts
@@ -113,6 +142,9 @@ impl MemoryStore {
             }
             self.record_mut(now)?.hold(&settlement.budget, exact_holding(&settlement.holding));
         }
+        for grant in &change.grants {
+            self.record_mut(now)?.grant(grant);
+        }
         Ok(())
     }
 
@@ -129,6 +161,8 @@ impl MemoryStore {
     pub fn sweep(&mut self, now: StoreTime) {
         self.record = self.record.take().filter(|record| record.is_there(now));
         self.buckets.retain(|_, bucket| bucket.is_there(now));
+        self.logs.retain(|_, log| log.is_there(now));
+        self.units.retain(|_, units| units.is_there(now));
         self.sweep_at = self.buckets.len().saturating_mul(2);
     }
 
@@ -140,14 +174,44 @@ impl MemoryStore {
     /// How a charge stands before anything is taken.
     fn account<'a>(&self, now: StoreTime, record: &Record, question: &Question, charge: &'a Charge) -> Account<'a> {
         let holding = record.holding(&charge.budget, exact(charge.lendable));
-        let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), &question.view, question.drift);
+        let (view, drift) = (&question.view, question.drift);
+        let units = there(&self.units, now, &charge.budget).copied();
+        if let Some(purse) = Purse::new(charge, record, units, now) {
+            return Account { charge, fits: purse.fits(charge.cost), count: Count::Window(purse) };
+        }
+        if charge.limit.shape() == Shape::Share {
+            let log = there(&self.logs, now, &charge.budget).cloned().unwrap_or_default();
+            let counted = Counted::new(charge, &holding, view, drift, &log, record.lost_at, now);
+            return Account { charge, fits: counted.fits(charge.cost), count: Count::Log(counted, log) };
+        }
+        let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), view, drift);
         let bucket = Bucket::settled(self.stored(now, &charge.budget), &terms, &record.history(&charge.budget), now);
-        Account { charge, terms, bucket, fits: bucket.holds(charge.cost) }
+        Account { charge, fits: bucket.holds(charge.cost), count: Count::Bucket(terms, bucket) }
+    }
+
+    fn keep_account(&mut self, now: StoreTime, account: &Account<'_>) {
+        let budget = &account.charge.budget;
+        match &account.count {
+            Count::Bucket(terms, bucket) => self.keep(now, budget, *bucket, terms),
+            Count::Log(counted, log) => {
+                self.logs.insert(budget.clone(), Expiring { value: log.clone(), until: now.after(counted.keep) });
+            }
+            Count::Window(purse) => {
+                if let Some(record) = &mut self.record {
+                    record.value.note_clock(now);
+                }
+                let until = account.charge.limit.end_of(purse.units.label);
+                self.units.insert(budget.clone(), Expiring { value: purse.units, until });
+            }
+        }
     }
 
     /// A budget's bucket, settled under what was held and put under what will be.
     fn settle(&self, now: StoreTime, change: &HoldingsChange, settlement: &Settlement, floor: FloorTerms) -> Option<(Bucket, Terms)> {
         let record = self.record(now)?;
+        if floor.limit.shape() != Shape::Flow {
+            return None; // nothing refills: what counts is compared with what is held at each question
+        }
         let terms = |holding: &Holding| Terms::new(holding, floor.floor, Period::of(floor.limit), &change.view, change.drift);
         let before = terms(&record.holding(&settlement.budget, exact(floor.lendable)));
         let after = terms(&exact_holding(&settlement.holding));
@@ -158,7 +222,7 @@ impl MemoryStore {
     }
 
     fn stored(&self, now: StoreTime, budget: &BudgetId) -> Option<&Bucket> {
-        self.buckets.get(budget).filter(|bucket| bucket.is_there(now)).map(|bucket| &bucket.value)
+        there(&self.buckets, now, budget)
     }
 
     fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
@@ -169,25 +233,57 @@ impl MemoryStore {
     }
 }
 
-/// A charge and its bucket while a question is decided.
+/// What a budget comes to beside its limit: see [`MemoryStore::usage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// Of a budget with a drain.
+    Counted(MicroTokens),
+    /// Of an allowance.
+    Spent(Units),
+}
+
+/// A charge and what it is counted by while a question is decided.
 struct Account<'a> {
     charge: &'a Charge,
-    terms: Terms,
-    bucket: Bucket,
     fits: bool,
+    count: Count,
+}
+
+enum Count {
+    Bucket(Terms, Bucket),
+    Log(Counted, UseLog),
+    Window(Purse),
 }
 
 impl Account<'_> {
-    fn decision(&self) -> crate::decision::LimitDecision {
-        let standing = Standing {
-            fits: self.fits,
-            capacity: self.terms.entitlement,
-            rate: self.terms.rate,
-            fill: self.bucket.fill,
-            used_lease: self.terms.leased,
-        };
-        standing.decision(self.charge.cost, self.terms.period)
+    fn take(&mut self, now: StoreTime) {
+        match &mut self.count {
+            Count::Bucket(_, bucket) => bucket.take(self.charge.cost),
+            Count::Log(counted, log) => log.take(now, counted.keep, self.charge.cost),
+            Count::Window(purse) => purse.spend(self.charge.cost),
+        }
     }
+
+    fn decision(&self, now: StoreTime) -> LimitDecision {
+        match &self.count {
+            Count::Bucket(terms, bucket) => {
+                let standing = Standing {
+                    fits: self.fits,
+                    capacity: terms.entitlement,
+                    rate: terms.rate,
+                    fill: bucket.fill,
+                    used_lease: terms.leased,
+                };
+                standing.decision(self.charge.cost, terms.period)
+            }
+            Count::Log(counted, log) => counted.decision(self.fits, self.charge.cost, log, now),
+            Count::Window(purse) => purse.decision(self.fits, self.charge),
+        }
+    }
+}
+
+fn there<'a, T>(values: &'a BTreeMap<BudgetId, Expiring<T>>, now: StoreTime, budget: &BudgetId) -> Option<&'a T> {
+    values.get(budget).filter(|value| value.is_there(now)).map(|value| &value.value)
 }
 
 /// As a script would keep it: amounts that are exact, and no loans of nothing.

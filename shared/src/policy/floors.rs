@@ -1,6 +1,6 @@
 //! Floors: how a limit is divided into static shares, by largest remainder.
 
-use super::{FloorRule, Limit, Policy, PolicySet};
+use super::{FloorRule, Limit, Policy, PolicySet, Shape};
 use crate::names::RegionName;
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -27,10 +27,14 @@ impl PolicySet {
 }
 
 impl Policy {
-    /// λ: the part of a region's floor that may be lent. The burst is rounded up to whole
-    /// tokens, so that a floor of one token can be lent; of a floor of two or more one token
-    /// stays, so that the lender does not refuse its own first request.
+    /// λ: the part of a region's floor that may be lent; of an allowance nothing, since units that
+    /// were spent do not come back. The burst is rounded up to whole tokens, so that a floor of one
+    /// token can be lent; of a floor of two or more one token stays, so that the lender does not
+    /// refuse its own first request.
     pub fn lendable_of(&self, floor: Capacity) -> Capacity {
+        if self.limit.shape() == Shape::Allowance {
+            return Capacity::ZERO;
+        }
         let burst = self.lendable.of(floor.burst);
         let whole = MicroTokens(burst.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0));
         let stays = match self.lendable < PartsPerMillion::WHOLE && floor.burst.0 >= 2 * MicroTokens::TOKEN.0 {

@@ -8,6 +8,7 @@ pub mod read;
 pub mod render;
 
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use crate::time::{StoreTime, WindowLabel};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -85,6 +86,20 @@ pub enum Limit {
         /// At least one token, at most [`crate::units::MAX_EXACT`].
         burst: MicroTokens,
     },
+    /// So many units in each window; windows begin at multiples of their length since 1970, UTC.
+    FixedWindow {
+        /// At most [`crate::units::MAX_EXACT`].
+        units: MicroTokens,
+        /// The length of one window.
+        window: Duration,
+    },
+    /// At most so many units in any interval as long as the window.
+    SlidingLog {
+        /// At most [`crate::units::MAX_EXACT`].
+        units: MicroTokens,
+        /// How long a unit counts after it was taken.
+        window: Duration,
+    },
 }
 
 /// How a budget counts past use; decides which rules of the protocol hold for it.
@@ -100,17 +115,44 @@ pub enum Shape {
 }
 
 impl Limit {
+    /// What a policy file calls it.
+    pub const fn algorithm(self) -> &'static str {
+        match self {
+            Self::TokenBucket { .. } => "token-bucket",
+            Self::FixedWindow { .. } => "fixed-window",
+            Self::SlidingLog { .. } => "sliding-log",
+        }
+    }
+
+    /// The window that an instant of a store's wall clock lies in, of a limit that has windows.
+    pub fn window_at(self, now: StoreTime) -> Option<WindowLabel> {
+        match self {
+            Self::FixedWindow { window, .. } => {
+                let length = u64::try_from(window.as_micros()).unwrap_or(u64::MAX).max(1);
+                Some(WindowLabel::beginning_at(StoreTime::from_micros(now.as_micros() / length * length)))
+            }
+            Self::TokenBucket { .. } | Self::SlidingLog { .. } => None,
+        }
+    }
+
+    /// When a window ends, of a limit that has windows.
+    pub fn end_of(self, label: WindowLabel) -> StoreTime {
+        label.start().after(self.period())
+    }
+
     /// The whole of the limit.
     pub const fn capacity(self) -> Capacity {
         match self {
             Self::TokenBucket { rate, burst, .. } => Capacity::new(rate, burst),
+            Self::FixedWindow { units, .. } | Self::SlidingLog { units, .. } => Capacity::new(MicroTokens::ZERO, units),
         }
     }
 
-    /// The span that [`Capacity::rate`] speaks of.
+    /// The span that [`Capacity::rate`] and a demand speak of: of a window, its length.
     pub const fn period(self) -> Duration {
         match self {
             Self::TokenBucket { period, .. } => period,
+            Self::FixedWindow { window, .. } | Self::SlidingLog { window, .. } => window,
         }
     }
 
@@ -118,13 +160,16 @@ impl Limit {
     pub const fn shape(self) -> Shape {
         match self {
             Self::TokenBucket { .. } => Shape::Flow,
+            Self::FixedWindow { .. } => Shape::Allowance,
+            Self::SlidingLog { .. } => Shape::Share,
         }
     }
 
     /// `d`: how long past use keeps counting.
     pub const fn drain(self) -> Duration {
         match self {
-            Self::TokenBucket { .. } => Duration::ZERO,
+            Self::TokenBucket { .. } | Self::FixedWindow { .. } => Duration::ZERO,
+            Self::SlidingLog { window, .. } => window,
         }
     }
 
@@ -140,6 +185,9 @@ impl Limit {
             Self::TokenBucket { rate, period, burst } => {
                 let micros = u128::from(burst.0) * period.as_micros() / u128::from(rate.0.max(1));
                 u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+            }
+            Self::FixedWindow { window, .. } | Self::SlidingLog { window, .. } => {
+                u64::try_from(window.as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
             }
         }
     }

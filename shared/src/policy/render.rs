@@ -6,7 +6,7 @@
 use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
 use crate::located::{Node, Value};
 use crate::names::RegionName;
-use crate::text::{Rate, ShareText};
+use crate::text::{DurationText, Rate, ShareText};
 use crate::units::PartsPerMillion;
 
 mod diff;
@@ -48,7 +48,7 @@ fn fields(policy: &Policy) -> Vec<(&'static str, Node)> {
     if !policy.per.is_empty() {
         fields.push(("per", Node::list(policy.per.iter().map(Node::text))));
     }
-    fields.push(("limit", Node::map(std::iter::once(("algorithm", Node::text("token-bucket"))).chain(limit(policy.limit)))));
+    fields.push(("limit", Node::map(std::iter::once(("algorithm", Node::text(policy.limit.algorithm()))).chain(limit(policy.limit)))));
     fields.push(("floor", floor(&policy.floor)));
     fields.push(("lendable", share(policy.lendable)));
     if policy.allow_overcommit {
@@ -78,6 +78,9 @@ fn matcher(matcher: &Matcher) -> Node {
 fn limit(limit: Limit) -> [(&'static str, Node); 2] {
     match limit {
         Limit::TokenBucket { rate, period, burst } => [("rate", Node::text(Rate { amount: rate, period })), ("burst", Node::number(burst))],
+        Limit::FixedWindow { units, window } | Limit::SlidingLog { units, window } => {
+            [("units", Node::number(units)), ("window", Node::text(DurationText(window)))]
+        }
     }
 }
 

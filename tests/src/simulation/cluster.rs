@@ -79,8 +79,7 @@ impl Cluster {
         let leader = self.leader?;
         let shown = u128::from(now - leader.since) * u128::from(leader.rate) / 1_000_000;
         let at = LeaderTime::from_micros(u64::try_from(shown).unwrap_or(u64::MAX));
-        let plans = self.ledger.plans_for(&heartbeat);
-        Some(StampedHeartbeat { heartbeat, office: leader.office, at, plans })
+        Some(self.ledger.stamp(heartbeat, leader.office, at))
     }
 
     /// Commits an entry dated some time ago; `None` if its leader is no more.

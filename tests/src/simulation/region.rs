@@ -4,7 +4,7 @@ use super::Micros;
 use super::chance::Chance;
 use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::demand::DemandTracker;
-use quorate_limiter::lease_book::{Application, LeaseBook};
+use quorate_limiter::lease_book::{Account, Application, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{Finish, HoldingsChange, Opening, Settlement};
 use quorate_limiter::store::MemoryStore;
@@ -166,7 +166,8 @@ impl Region {
             },
         );
         let store = StoreReport { kind: "memory".into(), healthy: true };
-        Some(agent.book.beat(seq, local, newest, reports, store))
+        let account = Account { policies_read: newest, reports, windows: vec![], spent: vec![], store };
+        Some(agent.book.beat(seq, local, account))
     }
 
     /// An answer arrives. What it says is applied step by step, by [`Self::step`].
@@ -238,7 +239,7 @@ impl Region {
             return;
         }
         let (number, increases) = (application.stamp.number, application.increases.clone());
-        agent.book.applied(application);
+        agent.book.applied(application, local, agent.table.longest_drain().max(table.longest_drain()));
         agent.table = table;
         let change = change(agent, number, &increases, self.drift, local);
         let _ = self.store.write(store_now, &change);
@@ -301,7 +302,7 @@ fn change(agent: &Agent, number: Number, holdings: &[(BudgetId, Holding)], drift
         holding: holding.clone(),
         standing: agent.table.terms(budget),
     };
-    HoldingsChange { number, view: agent.book.view(local), drift, settlements: holdings.iter().map(settle).collect() }
+    HoldingsChange { number, view: agent.book.view(local), drift, settlements: holdings.iter().map(settle).collect(), grants: vec![] }
 }
 
 fn scale(now: Micros, rate: u64) -> u64 {

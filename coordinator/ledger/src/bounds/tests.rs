@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Author, Command, Outcome, StampedHeartbeat};
+use crate::{Author, Command, Outcome};
 use quorate_shared::api::CapacityTokens;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
@@ -90,12 +90,14 @@ impl World {
             nonce: 1,
             echo: self.echoes.get(region).copied(),
             drained: vec![],
+            floors_drained: self.echoes.get(region).copied(),
+            windows: vec![],
+            spent: vec![],
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
             store: StoreReport { kind: "memory".into(), healthy: true },
         };
-        let plans = self.ledger.plans_for(&heartbeat);
-        let stamped = StampedHeartbeat { heartbeat, office: OFFICE, at: at(ms), plans };
+        let stamped = self.ledger.stamp(heartbeat, OFFICE, at(ms));
         match self.ledger.apply(1, &Command::Heartbeat(Box::new(stamped))) {
             Outcome::Heartbeat(Answer::Renewed(response)) => self.echoes.insert(region, response.stamp),
             other => panic!("not renewed: {other:?}"),

@@ -162,8 +162,13 @@ fn nothing_of_an_older_response_or_session_is_written() {
     let newer = region.reduce(vec![]);
     let superseded = Err(Refusal::Superseded { taken: newer });
     let view = region.view.clone();
-    let write =
-        |number| HoldingsChange { number, view: view.clone(), drift: NO_DRIFT, settlements: vec![holds(&limit(), lent(capacity(1, 1)))] };
+    let write = |number| HoldingsChange {
+        number,
+        view: view.clone(),
+        drift: NO_DRIFT,
+        settlements: vec![holds(&limit(), lent(capacity(1, 1)))],
+        grants: vec![],
+    };
     assert_eq!(region.store.write(region.now, &write(old)), superseded);
     assert_eq!(region.store.finish(region.now, &region.finish(old)), superseded);
     assert_eq!(region.store.take(region.now, newer), superseded);

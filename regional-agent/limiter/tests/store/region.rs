@@ -42,7 +42,7 @@ pub fn seeded(cases: u32) -> ProptestConfig {
 pub fn charge(subject: &str, rate: u64, period: Duration, burst: u64) -> Charge {
     let limit = Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) };
     let floor = limit.capacity();
-    Charge { budget: budget(subject), limit, floor, lendable: floor, cost: MicroTokens::TOKEN, enforced: true }
+    Charge { budget: budget(subject), limit, floor, lendable: floor, former_floors: vec![], cost: MicroTokens::TOKEN, enforced: true }
 }
 
 pub fn costing(charge: &Charge, cost: MicroTokens) -> Charge {
@@ -109,7 +109,7 @@ impl Region {
     }
 
     pub fn write(&mut self, number: Number, settlements: Vec<Settlement>) {
-        let change = HoldingsChange { number, view: self.view.clone(), drift: self.drift, settlements };
+        let change = HoldingsChange { number, view: self.view.clone(), drift: self.drift, settlements, grants: vec![] };
         self.store.write(self.now, &change).expect("of the response taken");
     }
 

@@ -13,6 +13,7 @@ use quorate_limiter::decision::{Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
+use quorate_shared::policy::Shape;
 use script::{Script, Scripts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,6 +90,9 @@ impl RedisStore {
     /// See [`super::Store::decide`].
     pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
+        if let Some(other) = question.charges.iter().find(|charge| charge.limit.shape() != Shape::Flow) {
+            return Err(StoreError::Refused(format!("it does not count by {}", other.limit.algorithm())));
+        }
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
         let call = Call { script: &self.scripts.decide, keys, arguments: wire::question(question) };
         wire::reply(question, self.link.call(&call, self.decision_timeout).await?)

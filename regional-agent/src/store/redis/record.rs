@@ -27,6 +27,7 @@ pub fn record(fields: &BTreeMap<String, String>) -> Result<Option<Record>, Store
         renewed_at: instant("renewed_at")?,
         emptied_at: instant("emptied_at")?,
         burnt: text("burnt")? == "1",
+        lost_at: instant("lost_at")?,
         store: text("store")?.to_owned(),
         ..Record::default()
     };

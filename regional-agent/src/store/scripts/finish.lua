@@ -52,7 +52,7 @@ if full and burnt then
   unburn()
 end
 if genesis then
-  redis.call('HDEL', lease, 'emptied_at')
+  redis.call('HDEL', lease, 'emptied_at', 'lost_at')
   unburn()
 end
 redis.call('PEXPIRE', lease, RECORD_LIFE_MS)

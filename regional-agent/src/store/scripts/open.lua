@@ -12,7 +12,7 @@ if not found[1] or ARGV[3] == '1' or found[4] ~= ARGV[1] then
   local epoch = math.max(tonumber(found[3] or '0') + 1, now)
   redis.call('DEL', lease)
   redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
-    'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
+    'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
 end
 redis.call('HDEL', lease, 'applied')
 redis.call('HSET', lease, 'session', ARGV[2], 'seq', '0', 'taken', '0')

@@ -171,6 +171,7 @@ impl Both<'_> {
             lapsed_lenders: view.lapsed.iter().cloned().collect(),
             number: view.dated.after(record.number()),
             policies: view.policies.unwrap_or(record.policies),
+            ..LeaseView::default()
         }
     }
 
@@ -183,7 +184,15 @@ impl Both<'_> {
     }
 
     fn charge(&self, index: usize, (floor, lendable): Parts, cost: u64, enforced: bool) -> Charge {
-        Charge { budget: Self::budget(index), limit: self.limit(index, floor), floor, lendable, cost: MicroTokens(cost), enforced }
+        Charge {
+            budget: Self::budget(index),
+            limit: self.limit(index, floor),
+            floor,
+            lendable,
+            former_floors: vec![],
+            cost: MicroTokens(cost),
+            enforced,
+        }
     }
 
     /// Does one operation on both sides and compares the answers.
@@ -248,7 +257,8 @@ impl Both<'_> {
             Some(Settlement { budget: Self::budget(i), holding, standing })
         };
         let settlements = settlements.iter().enumerate().filter_map(settlement).collect();
-        let change = HoldingsChange { number: self.number(response), view: self.view(view), drift: self.drift, settlements };
+        let change =
+            HoldingsChange { number: self.number(response), view: self.view(view), drift: self.drift, settlements, grants: vec![] };
         let expected = self.memory.write(self.now, &change);
         same(expected, self.runtime.block_on(self.redis.write(&change)))
     }

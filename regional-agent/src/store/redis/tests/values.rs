@@ -145,7 +145,13 @@ async fn more_settlements_than_one_script_takes_are_all_written() {
     let floor = FloorTerms { limit: limit.limit, floor: limit.floor, lendable: limit.lendable };
     let holding = Holding { pool: Capacity::new(tokens(1), tokens(1)), ..Holding::default() };
     let settlement = |i: u32| Settlement { budget: subject(&i.to_string()), holding: holding.clone(), standing: Some(floor) };
-    let change = HoldingsChange { number, view: LeaseView::default(), drift: NO_DRIFT, settlements: (0..300).map(settlement).collect() };
+    let change = HoldingsChange {
+        number,
+        view: LeaseView::default(),
+        drift: NO_DRIFT,
+        settlements: (0..300).map(settlement).collect(),
+        grants: vec![],
+    };
     store.write(&change).await.expect("of the response taken");
     let record = store.load().await.expect("it answers").record.expect("open");
     assert_eq!(record.holdings.len(), 300);

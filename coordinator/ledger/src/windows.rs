@@ -1,0 +1,261 @@
+//! Heartbeats and allowances: what regions have spent, which windows are closed, what is granted.
+
+use crate::Ledger;
+use crate::allowance::{Allowance, Floors, MOST_WINDOWS, Window};
+use crate::command::UnitPlan;
+use crate::ledger::Violation;
+use quorate_shared::heartbeat::{Grant, Heartbeat, Number, Report};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
+use quorate_shared::policy::Shape;
+use quorate_shared::time::WindowLabel;
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The budgets of one policy that count the same way.
+pub(crate) type Kind = (PolicyName, u64);
+
+/// Which kind a budget is of.
+pub(crate) fn kind(budget: &BudgetId) -> Kind {
+    (budget.policy.clone(), budget.generation)
+}
+
+impl Ledger {
+    /// Floors and limit of one window: by the set under which it began.
+    pub(crate) fn window_terms(&self, budget: &BudgetId, label: WindowLabel) -> Option<(Floors, MicroTokens)> {
+        let terms = self.policies.terms_of_window(budget, label)?;
+        let floors = terms.floors.iter().map(|(name, floor)| (name.clone(), floor.floor.burst)).collect();
+        (terms.limit.shape() == Shape::Allowance).then(|| (floors, terms.limit.capacity().burst))
+    }
+
+    /// Labels below this one of the budget's kind are closed.
+    fn closed_before(&self, budget: &BudgetId) -> WindowLabel {
+        self.closed.get(&kind(budget)).copied().unwrap_or_default()
+    }
+
+    /// The window of a budget that a region is in, unless that is closed.
+    pub(crate) fn window_of(&self, region: &RegionName, budget: &BudgetId) -> Option<WindowLabel> {
+        let newest = self.regions.get(region)?.windows.get(&kind(budget))?;
+        (*newest >= self.closed_before(budget)).then_some(*newest)
+    }
+
+    /// The region has opened these windows. What every live region has left behind is closed.
+    pub(crate) fn take_windows(&mut self, beat: &Heartbeat) {
+        for open in &beat.windows {
+            let kind = (open.policy.clone(), open.generation);
+            if !self.policies.counts_windows(&kind) {
+                continue;
+            }
+            if let Some(session) = self.regions.get_mut(&beat.region) {
+                for (windows, label) in [(&mut session.windows, open.label), (&mut session.last_windows, open.label.max(open.last))] {
+                    let newest = windows.entry(kind.clone()).or_default();
+                    *newest = (*newest).max(label);
+                }
+            }
+            let live = self.regions.values().filter(|s| !s.expired);
+            if let Some(oldest) = live.filter_map(|s| s.windows.get(&kind)).min().copied() {
+                self.close(kind, oldest);
+            }
+        }
+    }
+
+    /// Closes the windows of a kind before `label`: nothing of them is granted any more.
+    fn close(&mut self, kind: Kind, label: WindowLabel) {
+        let closed = self.closed.entry(kind.clone()).or_default();
+        if label <= *closed {
+            return;
+        }
+        *closed = label;
+        for (_, allowance) in self.allowances.iter_mut().filter(|(id, _)| id.policy == kind.0 && id.generation == kind.1) {
+            allowance.windows.retain(|open, _| *open >= label);
+        }
+        self.allowances.retain(|_, allowance| !allowance.windows.is_empty());
+        self.policies.close_windows(&kind, label);
+    }
+
+    /// What the region has spent; with an echo, what was granted before that is over.
+    pub(crate) fn take_spent(&mut self, beat: &Heartbeat) {
+        let Some(session) = self.regions.get_mut(&beat.region) else { return };
+        let echo = beat.echo.map(|stamp| stamp.number).filter(|number| session.has_echoed(*number));
+        for spent in &beat.spent {
+            let window = self.allowances.get_mut(&spent.budget).and_then(|a| a.windows.get_mut(&spent.label));
+            let Some(share) = window.and_then(|w| w.shares.get_mut(&beat.region)) else { continue };
+            share.take_spent(spent.units, echo);
+        }
+    }
+
+    /// Demand for units of the window that the region is in.
+    pub(crate) fn take_unit_report(&mut self, report: &Report, beat: &Heartbeat) {
+        let Some(label) = self.window_of(&beat.region, &report.budget) else { return };
+        let Some((floors, _)) = self.window_terms(&report.budget, label) else { return };
+        let spent = spent_of(beat, &report.budget, label);
+        let floor = floors.get(&beat.region).copied().unwrap_or_default();
+        let known = self.allowances.get(&report.budget).is_some_and(|a| a.windows.contains_key(&label));
+        if !known && spent.saturating_add(self.ahead(report)) <= floor {
+            return;
+        }
+        let allowance = self.allowances.entry(report.budget.clone()).or_default();
+        let share = allowance.windows.entry(label).or_default().share(&beat.region);
+        share.demand = report.demand;
+        share.spent = share.spent.max(spent);
+        let oldest_kept = allowance.windows.keys().rev().nth(MOST_WINDOWS - 1).copied();
+        if let Some(oldest) = oldest_kept.filter(|_| allowance.windows.len() > MOST_WINDOWS) {
+            self.close(kind(&report.budget), oldest);
+        }
+    }
+
+    /// A region does not ask for an allowance any more.
+    pub(crate) fn forget_unit_demand(&mut self, region: &RegionName, budget: &BudgetId) {
+        let Some(allowance) = self.allowances.get_mut(budget) else { return };
+        for share in allowance.windows.values_mut().filter_map(|w| w.shares.get_mut(region)) {
+            share.demand = MicroTokens::ZERO;
+        }
+    }
+
+    /// Takes what the allocator would like.
+    pub(crate) fn take_unit_plans(&mut self, plans: &[UnitPlan]) {
+        for plan in plans {
+            let Some(window) = self.allowances.get_mut(&plan.budget).and_then(|a| a.windows.get_mut(&plan.label)) else { continue };
+            for (region, share) in &mut window.shares {
+                share.target = plan.targets.get(region).copied().unwrap_or_default();
+                if share.is_open()
+                    && let Some(session) = self.regions.get_mut(region)
+                {
+                    session.open_windows.insert((plan.budget.clone(), plan.label));
+                }
+            }
+        }
+    }
+
+    /// Grants the region what there is room for, and gives what the response must carry: all of it
+    /// in a full one, else what was granted since the echo.
+    pub(crate) fn grants(&mut self, region: &RegionName, number: Number, full: bool) -> Vec<Grant> {
+        let Some(session) = self.regions.get_mut(region) else { return Vec::new() };
+        let (echo, open) = (session.echo, std::mem::take(&mut session.open_windows));
+        let (mut still_open, mut settled) = (BTreeSet::new(), BTreeSet::new());
+        let mut grants = Vec::new();
+        for (budget, label) in open {
+            self.grant(region, &budget, label, number);
+            let window = self.allowances.get(&budget).and_then(|a| a.windows.get(&label));
+            let Some(share) = window.and_then(|w| w.shares.get(region)) else { continue };
+            if share.newer_than(echo) {
+                grants.extend(self.grant_of(region, &budget, label));
+            }
+            match share.is_open() {
+                true => still_open.insert((budget, label)),
+                false => settled.insert(budget),
+            };
+        }
+        if let Some(session) = self.regions.get_mut(region) {
+            session.open_windows = still_open;
+        }
+        if full {
+            grants = self.all_grants(region);
+        }
+        self.drop_idle_windows(settled);
+        grants
+    }
+
+    fn grant(&mut self, region: &RegionName, budget: &BudgetId, label: WindowLabel, number: Number) {
+        let Some((floors, limit)) = self.window_terms(budget, label) else { return };
+        let alarmed = self.alarms.stop(budget);
+        let Some(window) = self.allowances.get_mut(budget).and_then(|a| a.windows.get_mut(&label)) else { return };
+        let units = if alarmed { MicroTokens::ZERO } else { window.offer_to(region, &floors, limit) };
+        window.share(region).say(number, units);
+        if let Err(violation) = check_window(budget, window, &floors, limit) {
+            window.share(region).unsay(number);
+            self.raise_alarm(&violation);
+        }
+    }
+
+    fn grant_of(&self, region: &RegionName, budget: &BudgetId, label: WindowLabel) -> Option<Grant> {
+        let (floors, _) = self.window_terms(budget, label)?;
+        let window = self.allowances.get(budget)?.windows.get(&label)?;
+        let granted = window.shares.get(region)?.granted();
+        Some(Grant { budget: budget.clone(), label, granted, used_at_most: window.usable(region, &floors) })
+    }
+
+    fn all_grants(&self, region: &RegionName) -> Vec<Grant> {
+        let windows = self.allowances.iter().flat_map(|(id, a)| a.windows.keys().map(move |label| (id, *label)));
+        windows.filter_map(|(id, label)| self.grant_of(region, id, label)).collect()
+    }
+
+    /// Forgets windows of which nobody has or wants more than a floor.
+    pub(crate) fn drop_idle_windows(&mut self, ids: impl IntoIterator<Item = BudgetId>) {
+        for id in ids {
+            let Some(mut allowance) = self.allowances.remove(&id) else { continue };
+            allowance.windows.retain(|label, window| self.window_terms(&id, *label).is_some_and(|(floors, _)| !window.is_idle(&floors)));
+            if !allowance.windows.is_empty() {
+                self.allowances.insert(id, allowance);
+            }
+        }
+    }
+
+    /// True if what is held of every open window of a kind is within the pending set's limit, with
+    /// its floors.
+    pub(crate) fn windows_fit_next(&self, kind: &Kind) -> bool {
+        let of_kind = self.allowances.iter().filter(|(id, _)| id.policy == kind.0 && id.generation == kind.1);
+        of_kind.filter_map(|(id, allowance)| Some((allowance, self.policies.next_terms(id)?))).all(|(allowance, terms)| {
+            let floors: Floors = terms.floors.iter().map(|(name, floor)| (name.clone(), floor.floor.burst)).collect();
+            allowance.windows.values().all(|window| window.committed(&floors, None) <= terms.limit.capacity().burst)
+        })
+    }
+
+    /// Checks `Σ max(f, granted, spent) ≤ R` of every open window.
+    pub(crate) fn check_windows(&self) -> Result<(), Violation> {
+        for (id, allowance) in &self.allowances {
+            for (label, window) in &allowance.windows {
+                let Some((floors, limit)) = self.window_terms(id, *label) else { continue };
+                check_window(id, window, &floors, limit)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a region should have in hand: what it wants in one lease, and at least one request.
+    pub(crate) fn ahead(&self, report: &Report) -> MicroTokens {
+        let terms = self.policies.active_terms(&report.budget);
+        let period = terms.map(|t| t.limit.period()).unwrap_or_default();
+        let lease = self.founding.as_ref().map(|f| f.lease).unwrap_or_default();
+        ahead(report.demand, report.largest, lease, period)
+    }
+}
+
+/// `Σ max(f, granted, spent) ≤ R` of one window.
+fn check_window(id: &BudgetId, window: &Window, floors: &Floors, limit: MicroTokens) -> Result<(), Violation> {
+    // floors beyond the limit on purpose are a term of the bound, not a fault
+    let floors_alone = floors.values().copied().fold(MicroTokens::ZERO, MicroTokens::saturating_add);
+    let (held, limit) = (window.committed(floors, None), limit.max(floors_alone));
+    match held <= limit {
+        true => Ok(()),
+        false => {
+            let units = |n| Capacity::new(MicroTokens::ZERO, n);
+            Err(Violation { budget: id.clone(), what: "units of one window", held: units(held), limit: units(limit) })
+        }
+    }
+}
+
+/// Units wanted in one lease at `demand` in each `period`, in whole units, and at least `largest`.
+pub(crate) fn ahead(demand: MicroTokens, largest: MicroTokens, lease: std::time::Duration, period: std::time::Duration) -> MicroTokens {
+    let micros = |span: std::time::Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    let wanted = demand.scale_floor(micros(lease), micros(period)).min(demand);
+    let whole = wanted.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0);
+    MicroTokens(whole).max(largest)
+}
+
+/// What a heartbeat says of one window.
+pub(crate) fn spent_of(beat: &Heartbeat, budget: &BudgetId, label: WindowLabel) -> MicroTokens {
+    let of_window = beat.spent.iter().filter(|s| s.budget == *budget && s.label == label);
+    of_window.map(|s| s.units).max().unwrap_or_default()
+}
+
+/// Open windows by kind.
+pub(crate) type Windows = BTreeMap<Kind, WindowLabel>;
+
+impl Allowance {
+    /// True if a region that is not named any more still counts in some window.
+    pub fn forget_targets_of(&mut self, gone: impl Fn(&RegionName) -> bool) {
+        for (_, share) in self.windows.values_mut().flat_map(|w| &mut w.shares).filter(|(name, _)| gone(name)) {
+            (share.target, share.demand) = (MicroTokens::ZERO, MicroTokens::ZERO);
+        }
+    }
+}

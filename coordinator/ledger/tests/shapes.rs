@@ -1,0 +1,317 @@
+//! The shapes `share` and `allowance` of docs/protocol.md, one entry of the log after another.
+#![allow(clippy::expect_used, clippy::panic, reason = "a test")]
+
+use quorate_ledger::{Author, Command, Ledger, Outcome};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport};
+use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
+use quorate_shared::units::{MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const LEASE: Duration = Duration::from_secs(4);
+const OFFICE: Office = Office { term: 1, process: 1 };
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("few")
+}
+
+fn window(n: u64) -> WindowLabel {
+    WindowLabel::beginning_at(StoreTime::from_micros(n * 10_000_000))
+}
+
+fn log(units: u64) -> Limit {
+    Limit::SlidingLog { units: tokens(units), window: Duration::from_secs(10) }
+}
+
+fn fixed(units: u64) -> Limit {
+    Limit::FixedWindow { units: tokens(units), window: Duration::from_secs(10) }
+}
+
+fn set(limit: Limit, floor: u32) -> PolicySet {
+    let policy = Policy {
+        name: "p".parse().expect("a name"),
+        generation: 0,
+        matches: BTreeMap::new(),
+        per: vec![],
+        limit,
+        floor: FloorRule::Together(PartsPerMillion(floor)),
+        lendable: PartsPerMillion::WHOLE,
+        allow_overcommit: false,
+        cost: CostRule::Fixed(MicroTokens::TOKEN),
+        overrides: vec![],
+        on_store_failure: OnStoreFailure::Closed,
+        mode: Mode::Enforce,
+    };
+    let regions = ["eu", "us"].iter().map(|name| (name.parse().expect("a name"), Region { weight: 1 })).collect();
+    PolicySet { version: 0, regions, policies: vec![policy] }
+}
+
+fn budget() -> BudgetId {
+    let policy = "p".parse().expect("a name");
+    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
+    BudgetId { policy, generation: 1, subject }
+}
+
+/// An agent that applies every response at once.
+struct Agent {
+    region: &'static str,
+    number: Number,
+    echo: Option<Stamp>,
+    drained: Option<Stamp>,
+    floors_drained: Option<Stamp>,
+    window: u64,
+    spent: u64,
+}
+
+impl Agent {
+    fn new(region: &'static str) -> Self {
+        let number = Number { session: 1, seq: 0 };
+        Self { region, number, echo: None, drained: None, floors_drained: None, window: 0, spent: 0 }
+    }
+
+    fn beat(&mut self, demand: u64, label: Option<WindowLabel>) -> Heartbeat {
+        self.number.seq += 1;
+        let report = Report {
+            budget: budget(),
+            demand: tokens(demand),
+            admitted: MicroTokens::ZERO,
+            refused: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
+        };
+        let open = label.map(|label| OpenWindow { policy: budget().policy, generation: 1, label, last: label });
+        Heartbeat {
+            protocol: PROTOCOL,
+            region: self.region.parse().expect("a name"),
+            agent: "a".into(),
+            number: self.number,
+            nonce: 1,
+            echo: self.echo,
+            drained: self.drained.map(|stamp| (budget(), stamp)).into_iter().collect(),
+            floors_drained: self.floors_drained,
+            windows: open.into_iter().collect(),
+            policies: None,
+            reports: if demand > 0 { vec![report] } else { vec![] },
+            spent: label.map(|label| Spent { budget: budget(), label, units: tokens(self.spent) }).into_iter().collect(),
+            store: StoreReport { kind: "memory".into(), healthy: true },
+        }
+    }
+}
+
+struct World {
+    ledger: Ledger,
+    now_ms: u64,
+}
+
+impl World {
+    fn new(limit: Limit, floor: u32) -> Self {
+        let mut ledger = Ledger::default();
+        ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
+        let mut world = Self { ledger, now_ms: 0 };
+        world.change(set(limit, floor));
+        world
+    }
+
+    fn change(&mut self, set: PolicySet) -> Outcome {
+        let by = Author { who: "test".into(), when_ms: 0, why: None };
+        let replaces = self.ledger.newest_policies().version;
+        self.ledger.apply(1, &Command::Policies { replaces, set: Box::new(set), by })
+    }
+
+    /// One heartbeat after `ms`, whose response is applied.
+    fn renew(&mut self, agent: &mut Agent, demand: u64, ms: u64) -> Response {
+        let windows = self.ledger.active_policies().policies[0].limit.window_at(StoreTime::ZERO).is_some();
+        self.now_ms += ms;
+        let beat = agent.beat(demand, windows.then(|| window(agent.window)));
+        let entry = self.ledger.stamp(beat, OFFICE, LeaderTime::from_micros(self.now_ms * 1_000));
+        let outcome = self.ledger.apply(1, &Command::Heartbeat(Box::new(entry)));
+        assert_eq!(self.ledger.check(), Ok(()));
+        match outcome {
+            Outcome::Heartbeat(Answer::Renewed(response)) => {
+                agent.echo = Some(response.stamp);
+                *response
+            }
+            other => panic!("not renewed: {other:?}"),
+        }
+    }
+}
+
+fn pool(response: &Response) -> u64 {
+    response.offers.first().map_or(0, |offer| offer.holding.pool.burst.tokens_floor())
+}
+
+fn granted(response: &Response) -> Option<u64> {
+    response.grants.first().map(|grant| grant.granted.tokens_floor()).filter(|units| *units > 0)
+}
+
+#[test]
+fn a_part_given_up_is_free_only_once_its_use_has_drained() {
+    let mut world = World::new(log(10), 0);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    world.renew(&mut eu, 0, 1);
+    assert_eq!(pool(&world.renew(&mut us, 10, 1)), 10);
+    let held = world.renew(&mut us, 10, 1).stamp;
+    // the demand is in eu now: us is told to give up, echoes that, and has it counting yet
+    world.renew(&mut eu, 10, 1);
+    us.drained = Some(held);
+    assert_eq!(pool(&world.renew(&mut us, 0, 1)), 0, "offered nothing");
+    let reduced = us.echo;
+    world.renew(&mut us, 0, 1);
+    assert_eq!(pool(&world.renew(&mut eu, 10, 1)), 0, "us has not drained");
+    us.drained = reduced;
+    world.renew(&mut us, 0, 1);
+    assert_eq!(pool(&world.renew(&mut eu, 10, 1)), 10);
+}
+
+#[test]
+fn what_an_ended_session_held_is_free_a_drain_later() {
+    let mut world = World::new(log(10), 0);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    assert_eq!(pool(&world.renew(&mut us, 10, 1)), 10);
+    // L(1+ρ) is 4.004 s, D_b 10.01 s
+    assert_eq!(pool(&world.renew(&mut eu, 10, 4_100)), 0);
+    assert_eq!(pool(&world.renew(&mut eu, 10, 3_900)), 0);
+    assert_eq!(pool(&world.renew(&mut eu, 10, 3_900)), 0);
+    assert_eq!(pool(&world.renew(&mut eu, 10, 2_300)), 10, "14.2 s after the last heartbeat");
+}
+
+#[test]
+fn a_promise_of_a_lender_follows_what_has_drained() {
+    let mut world = World::new(log(10), 1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    world.renew(&mut eu, 0, 1);
+    world.renew(&mut us, 9, 1);
+    let lends = world.renew(&mut eu, 0, 1);
+    assert_eq!(lends.offers.first().map(|o| (o.holding.lent.burst, o.drains)), Some((tokens(4), true)));
+    world.renew(&mut eu, 0, 1);
+    let borrows = |world: &mut World, us: &mut Agent| {
+        let response = world.renew(us, 9, 1);
+        response.drained_lenders.first().map(|(_, lenders)| lenders.len())
+    };
+    assert_eq!(borrows(&mut world, &mut us), None, "echoed, not drained: nothing to borrow");
+    eu.drained = Some(lends.stamp);
+    world.renew(&mut eu, 0, 1);
+    assert_eq!(borrows(&mut world, &mut us), Some(1));
+    assert!(world.renew(&mut us, 9, 1).lenders.contains_key(&"eu".parse().expect("a name")), "the echo's promise stands beside it");
+}
+
+#[test]
+fn lower_floors_are_in_force_once_past_use_has_drained() {
+    let mut world = World::new(log(10), 1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    let both = |world: &mut World, eu: &mut Agent, us: &mut Agent| {
+        world.renew(eu, 0, 1);
+        world.renew(us, 0, 1);
+    };
+    both(&mut world, &mut eu, &mut us);
+    (eu.floors_drained, us.floors_drained) = (eu.echo, us.echo);
+    both(&mut world, &mut eu, &mut us);
+    world.change(set(log(6), 1_000_000));
+    both(&mut world, &mut eu, &mut us);
+    let told = (eu.echo, us.echo);
+    both(&mut world, &mut eu, &mut us);
+    assert!(world.ledger.pending_policies().is_some(), "echoed, and floors of 5 may be used up yet");
+    (eu.floors_drained, us.floors_drained) = told;
+    both(&mut world, &mut eu, &mut us);
+    assert_eq!(world.ledger.pending_policies(), None);
+}
+
+#[test]
+fn units_that_were_granted_count_as_spent_until_the_region_says_otherwise() {
+    let mut world = World::new(fixed(100), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), Some(80), "a lease's worth, which leaves eu its floor");
+    us.spent = 80;
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), Some(90), "all that there is");
+    // nothing returns by the end of the session
+    assert_eq!(granted(&world.renew(&mut eu, 100, 20_000)), None);
+    // us comes back with 85 spent and no more demand: the rest is eu's, once us says what it spent
+    (us.spent, us.number, us.echo) = (85, Number { session: 2, seq: 0 }, None);
+    world.renew(&mut us, 0, 1);
+    assert_eq!(granted(&world.renew(&mut eu, 100, 1)), None);
+    world.renew(&mut us, 0, 1);
+    world.renew(&mut us, 0, 1);
+    assert_eq!(granted(&world.renew(&mut eu, 100, 1)), Some(15));
+}
+
+#[test]
+fn a_region_that_lost_count_is_told_what_it_used_at_most() {
+    let mut world = World::new(fixed(100), 200_000);
+    let mut us = Agent::new("us");
+    world.renew(&mut us, 100, 1);
+    us.spent = 33;
+    world.renew(&mut us, 100, 1);
+    (us.spent, us.number, us.echo) = (0, Number { session: 2, seq: 0 }, None);
+    let response = world.renew(&mut us, 0, 1);
+    assert!(response.full);
+    assert_eq!(response.grants.first().map(|g| g.used_at_most >= tokens(40)), Some(true), "{:?}", response.grants);
+}
+
+#[test]
+fn a_closed_window_stays_closed() {
+    let mut world = World::new(fixed(100), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    world.renew(&mut eu, 0, 1);
+    (eu.window, us.window) = (3, 3);
+    assert!(granted(&world.renew(&mut us, 100, 1)).is_some());
+    us.window = 4;
+    us.spent = 0;
+    world.renew(&mut us, 0, 1);
+    // eu is in window 3 yet, so that is open
+    assert!(granted(&world.renew(&mut eu, 100, 1)).is_some());
+    eu.window = 4;
+    world.renew(&mut eu, 0, 1);
+    let mut late = Agent::new("eu");
+    (late.number, late.window) = (Number { session: 2, seq: 0 }, 3);
+    let response = world.renew(&mut late, 100, 1);
+    assert!(response.grants.iter().all(|g| g.label != window(3)), "{:?}", response.grants);
+}
+
+#[test]
+fn a_smaller_limit_holds_from_the_window_after_every_window_in_use() {
+    let mut world = World::new(fixed(100), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    (eu.window, us.window) = (3, 4);
+    let both = |world: &mut World, eu: &mut Agent, us: &mut Agent| {
+        (eu.floors_drained, us.floors_drained) = (eu.echo, us.echo);
+        (world.renew(eu, 0, 1), world.renew(us, 0, 1))
+    };
+    both(&mut world, &mut eu, &mut us);
+    world.change(set(fixed(50), 200_000));
+    for _ in 0..3 {
+        both(&mut world, &mut eu, &mut us);
+    }
+    assert_eq!(world.ledger.pending_policies(), None);
+    let (response, _) = both(&mut world, &mut eu, &mut us);
+    let up_to: Vec<WindowLabel> = response.former.iter().flat_map(|f| &f.up_to).map(|(_, _, label)| *label).collect();
+    assert_eq!(up_to, [window(4)], "us was in window 4 already");
+    (eu.window, us.window) = (5, 5);
+    both(&mut world, &mut eu, &mut us);
+    let (response, _) = both(&mut world, &mut eu, &mut us);
+    assert!(response.former.is_empty(), "nobody is in those windows any more");
+}
+
+#[test]
+fn a_raised_limit_holds_in_the_present_window() {
+    let mut world = World::new(fixed(50), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    let both = |world: &mut World, eu: &mut Agent, us: &mut Agent, demand| {
+        (eu.floors_drained, us.floors_drained) = (eu.echo, us.echo);
+        (world.renew(eu, 0, 1), world.renew(us, demand, 1))
+    };
+    us.spent = 45;
+    both(&mut world, &mut eu, &mut us, 200);
+    world.change(set(fixed(100), 200_000));
+    for _ in 0..3 {
+        both(&mut world, &mut eu, &mut us, 200);
+    }
+    let (response, _) = both(&mut world, &mut eu, &mut us, 200);
+    assert!(response.former.is_empty());
+    us.spent = 60;
+    both(&mut world, &mut eu, &mut us, 200);
+    let number = us.number;
+    (us.number, us.echo) = (Number { session: number.session + 1, seq: 0 }, None);
+    let (_, full) = both(&mut world, &mut eu, &mut us, 200);
+    assert_eq!(granted(&full), Some(90));
+}

@@ -1,0 +1,72 @@
+//! Units of one window of an allowance: what a region may spend, and has spent.
+
+use crate::decision::{Charge, LimitDecision};
+use crate::record::Record;
+use quorate_shared::time::{StoreTime, WindowLabel};
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::time::Duration;
+
+/// Units spent of the newest window of a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Units {
+    /// Which window.
+    pub label: WindowLabel,
+    /// How many.
+    pub spent: MicroTokens,
+}
+
+/// How one allowance stands in the window of one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purse {
+    /// Spent so far.
+    pub units: Units,
+    /// What the region may spend in the window, floor included.
+    usable: MicroTokens,
+    /// Until the window ends.
+    ends_in: Duration,
+}
+
+impl Purse {
+    /// By the region's `record` and what it has `stored`; `None` of a limit without windows.
+    pub fn new(charge: &Charge, record: &Record, stored: Option<Units>, now: StoreTime) -> Option<Self> {
+        let label = charge.limit.window_at(now.max(record.clock))?;
+        let floor = floor_in(charge, label);
+        let granted = record.grants.get(&(charge.budget.clone(), label)).copied().unwrap_or_default();
+        let spent = match stored.filter(|units| units.label == label) {
+            Some(units) => units.spent,
+            None if record.burnt_until().is_some_and(|until| label.start() <= until) => floor.max(granted.used_at_most),
+            None => MicroTokens::ZERO,
+        };
+        let ends_in = charge.limit.end_of(label).since(now);
+        Some(Self { units: Units { label, spent }, usable: floor.max(granted.units), ends_in })
+    }
+
+    /// True if `cost` more may be spent.
+    pub fn fits(&self, cost: MicroTokens) -> bool {
+        self.units.spent.saturating_add(cost) <= self.usable
+    }
+
+    /// Spends `cost`.
+    pub fn spend(&mut self, cost: MicroTokens) {
+        self.units.spent = self.units.spent.saturating_add(cost);
+    }
+
+    /// In the words of the answer.
+    pub fn decision(&self, fits: bool, charge: &Charge) -> LimitDecision {
+        let can_fit = !fits && charge.cost <= floor_in(charge, self.units.label).max(self.usable);
+        LimitDecision {
+            fits,
+            capacity: Capacity::new(MicroTokens::ZERO, self.usable),
+            remaining: self.usable.saturating_sub(self.units.spent),
+            retry_after: can_fit.then_some(self.ends_in),
+            reset_after: Some(self.ends_in),
+            used_lease: false,
+        }
+    }
+}
+
+/// R9: in a window that began under another policy set the floor is at most what that gave.
+fn floor_in(charge: &Charge, label: WindowLabel) -> MicroTokens {
+    let former = charge.former_floors.iter().filter(|(last, _)| label <= *last).map(|(_, floor)| *floor);
+    former.fold(charge.floor.burst, MicroTokens::min)
+}
