@@ -283,6 +283,7 @@ async fn write_down(
     region.state.lock().upcoming = Some(table.clone());
     let mut finish = Finish {
         stamp: application.stamp,
+        renewal: application.renewal(),
         policies: application.policies,
         full: application.full,
         genesis: application.genesis,

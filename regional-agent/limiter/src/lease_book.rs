@@ -15,6 +15,7 @@
 
 use crate::decision::LeaseView;
 use crate::draining::Draining;
+use crate::record::Renewal;
 use crate::unit_grants::{UnitGrants, is_over};
 use quorate_shared::heartbeat::{
     Grant, Heartbeat, Holding, LONGEST_LEASE, Number, Offer, OpenWindow, PROTOCOL, PoliciesInForce, Report, Response, Spent, Stamp,
@@ -119,6 +120,11 @@ impl Application {
     /// True if the coordinators should hear of it at once: capacity that others wait for is free.
     pub fn gives_up(&self) -> bool {
         !self.reductions.is_empty() || !self.fewer_units.is_empty()
+    }
+
+    /// By what it renews the lease.
+    pub fn renewal(&self) -> Renewal {
+        Renewal { lease: self.lease, drift: self.drift, lenders: self.promises.clone(), drained_lenders: self.loan_promises.clone() }
     }
 
     /// `D`, once applied.

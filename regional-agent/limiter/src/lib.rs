@@ -6,6 +6,7 @@ pub mod bucket;
 pub mod decision;
 pub mod demand;
 mod draining;
+pub mod follower;
 pub mod lease_book;
 pub mod matching;
 pub mod record;

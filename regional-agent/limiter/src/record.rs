@@ -3,10 +3,11 @@
 use crate::bucket::{Change, History, exact};
 use crate::decision::LeaseView;
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
-use quorate_shared::names::{BudgetId, PolicyName};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct Record {
     pub taken: Number,
     /// The newest response applied in full; none yet in a new session.
     pub applied: Option<Stamp>,
+    /// By what the newest response applied renewed the lease, for agents that did not receive it (R8).
+    pub renewal: Option<Renewal>,
     /// The policy sets applied.
     pub policies: PoliciesInForce,
     /// See [`History::epoch`].
@@ -50,6 +53,19 @@ pub struct Record {
     pub clock: StoreTime,
     /// Units granted, by budget and window.
     pub grants: BTreeMap<(BudgetId, WindowLabel), Granted>,
+}
+
+/// By what a response renewed a lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewal {
+    /// `L`.
+    pub lease: Duration,
+    /// ρ.
+    pub drift: Drift,
+    /// See [`quorate_shared::heartbeat::Response::lenders`].
+    pub lenders: BTreeMap<RegionName, Duration>,
+    /// See [`quorate_shared::heartbeat::Response::drained_lenders`].
+    pub drained_lenders: Vec<(BudgetId, BTreeMap<RegionName, Duration>)>,
 }
 
 /// Units of one window that a region may spend.
@@ -149,6 +165,8 @@ pub struct FloorTerms {
 pub struct Finish {
     /// Of the response; its number was taken before.
     pub stamp: Stamp,
+    /// By what it renews the lease.
+    pub renewal: Renewal,
     /// In force from now on.
     pub policies: PoliciesInForce,
     /// True if the response named all that is held; what it did not name was written as zero.
@@ -225,7 +243,7 @@ impl Record {
         self.session = session;
         self.seq = 0;
         self.taken = Number { session, seq: 0 };
-        self.applied = None;
+        (self.applied, self.renewal) = (None, None);
     }
 
     /// Begins response `number`; refused unless it is of this session and newer than all taken.
@@ -278,6 +296,7 @@ impl Record {
     pub(crate) fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
         self.check_taken(finish.stamp.number)?;
         self.applied = Some(finish.stamp);
+        self.renewal = Some(finish.renewal.clone());
         self.policies = finish.policies;
         if finish.lapsed {
             self.renewed_at = Some(now);

@@ -229,6 +229,7 @@ impl Region {
         };
         let finish = Finish {
             stamp: application.stamp,
+            renewal: application.renewal(),
             policies: application.policies,
             full: application.full,
             genesis: application.genesis,

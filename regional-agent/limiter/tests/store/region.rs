@@ -2,7 +2,7 @@
 
 use proptest::test_runner::{Config as ProptestConfig, RngSeed};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
-use quorate_limiter::record::{ChangedPolicy, Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Settlement};
+use quorate_limiter::record::{ChangedPolicy, Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Renewal, Settlement};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::{Holding, Number, Office, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
@@ -96,7 +96,8 @@ impl Region {
     /// A finish of the response that was taken, with nothing special.
     pub fn finish(&self, number: Number) -> Finish {
         let policies = self.view.policies;
-        Finish { stamp: Self::stamp(number), policies, full: true, genesis: false, lapsed: false, changed: vec![] }
+        let renewal = Renewal { lease: SECOND, drift: NO_DRIFT, lenders: Default::default(), drained_lenders: vec![] };
+        Finish { stamp: Self::stamp(number), renewal, policies, full: true, genesis: false, lapsed: false, changed: vec![] }
     }
 
     /// Begins the next response and writes its holdings.

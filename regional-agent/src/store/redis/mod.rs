@@ -134,7 +134,7 @@ impl RedisStore {
 
     /// See [`super::Store::finish`].
     pub async fn finish(&self, finish: &Finish) -> Result<(), LeaseError> {
-        self.lease(&self.scripts.finish, wire::finish(finish)).await.map(drop)
+        self.lease(&self.scripts.finish, wire::finish(finish)?).await.map(drop)
     }
 
     /// An operation on the record alone.

@@ -22,6 +22,7 @@ pub fn record(fields: &BTreeMap<String, String>) -> Result<Option<Record>, Store
         seq: value(text("seq")?)?,
         taken: Number { session, seq: value(text("taken")?)? },
         applied: fields.get("applied").map(|text| stamp(session, text)).transpose()?,
+        renewal: fields.get("renewal").map(|text| serde_json::from_str(text).map_err(|_| unreadable(text))).transpose()?,
         policies: policies(text("policies")?)?,
         epoch: value(text("epoch")?)?,
         renewed_at: instant("renewed_at")?,

@@ -128,17 +128,18 @@ fn settlement(settlement: &Settlement) -> impl Iterator<Item = String> {
 }
 
 /// Arguments of `finish.lua`.
-pub fn finish(finish: &Finish) -> Vec<String> {
+pub fn finish(finish: &Finish) -> Result<Vec<String>, StoreError> {
     let Stamp { number: response, office, at } = finish.stamp;
     let mut words: Vec<String> = number(response).into();
     words.push(format!("{} {} {}", office.term, office.process, at.as_micros()));
     words.push(policies_text(finish.policies));
     words.extend([finish.full, finish.genesis, finish.lapsed].map(flag));
+    words.push(serde_json::to_string(&finish.renewal).map_err(|e| unreadable(&e.to_string()))?);
     for changed in &finish.changed {
         words.push(format!("{}:{}", changed.policy, changed.generation));
         words.extend(capacity(changed.former));
     }
-    words
+    Ok(words)
 }
 
 /// An answer, word by word.

@@ -2,7 +2,8 @@
 --
 -- ARGV[2..8]  session and seq, the rest of the stamp, policies, whether all offers were named,
 --             whether nothing was ever admitted, whether the lease had lapsed
--- ARGV[9..]   for each policy whose floors changed: policy and generation, former floor (rate, burst)
+-- ARGV[9]     by what the lease is renewed, for agents that did not receive the response (R8)
+-- ARGV[10..]  for each policy whose floors changed: policy and generation, former floor (rate, burst)
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
 end
@@ -36,14 +37,14 @@ local function unburn()
   end
 end
 
-redis.call('HSET', lease, 'applied', ARGV[3] .. ' ' .. ARGV[4], 'policies', ARGV[5])
+redis.call('HSET', lease, 'applied', ARGV[3] .. ' ' .. ARGV[4], 'policies', ARGV[5], 'renewal', ARGV[9])
 if lapsed then
   redis.call('HSET', lease, 'renewed_at', int(now))
 end
-if lapsed or #ARGV > 8 then
+if lapsed or #ARGV > 9 then
   redis.call('HINCRBY', lease, 'epoch', 1)
 end
-for i = 9, #ARGV, 3 do
+for i = 10, #ARGV, 3 do
   note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2])
 end
 if full and burnt then

@@ -14,7 +14,7 @@ if not found[1] or ARGV[3] == '1' or found[4] ~= ARGV[1] then
   redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
     'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
 end
-redis.call('HDEL', lease, 'applied')
+redis.call('HDEL', lease, 'applied', 'renewal')
 redis.call('HSET', lease, 'session', ARGV[2], 'seq', '0', 'taken', '0')
 redis.call('PEXPIRE', lease, RECORD_LIFE_MS)
 return {'done'}

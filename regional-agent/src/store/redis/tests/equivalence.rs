@@ -268,7 +268,8 @@ impl Both<'_> {
         let budget = Self::budget(0);
         let changed = changed.map(|former| ChangedPolicy { policy: budget.policy, generation: budget.generation, former });
         let stamp = super::genesis(self.number(response)).stamp;
-        let finish = Finish { stamp, policies, full, genesis: genesis && full, lapsed, changed: changed.into_iter().collect() };
+        let finish =
+            Finish { stamp, renewal: renewal(), policies, full, genesis: genesis && full, lapsed, changed: changed.into_iter().collect() };
         let expected = self.memory.finish(self.now, &finish);
         same(expected, self.runtime.block_on(self.redis.finish(&finish)))
     }

@@ -9,7 +9,7 @@ use super::script::Scripts;
 use super::{RedisSettings, RedisStore};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, Question, Reply};
-use quorate_limiter::record::{Finish, Opening};
+use quorate_limiter::record::{Finish, Opening, Renewal};
 use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::Limit;
@@ -75,9 +75,14 @@ fn opening(session: u64) -> Opening {
 }
 
 /// The end of response `number` in a region where nothing was admitted before.
+fn renewal() -> Renewal {
+    let lenders = [("us".parse().expect("a name"), Duration::from_millis(1_500))].into();
+    Renewal { lease: Duration::from_secs(5), drift: Drift::DEFAULT, lenders, drained_lenders: vec![(subject("a"), Default::default())] }
+}
+
 fn genesis(number: Number) -> Finish {
     let stamp = Stamp { number, office: Office { term: 3, process: u64::MAX }, at: LeaderTime::from_micros(u64::MAX) };
-    Finish { stamp, policies: PoliciesInForce::default(), full: true, genesis: true, lapsed: false, changed: vec![] }
+    Finish { stamp, renewal: renewal(), policies: PoliciesInForce::default(), full: true, genesis: true, lapsed: false, changed: vec![] }
 }
 
 /// Opens session 1 and applies its first response: buckets are full.

@@ -1,0 +1,210 @@
+//! An agent that does not renew its region's lease, and dates every response itself (R8).
+//!
+//! It sees the lease only through the answers of the region's store: each shows the newest number
+//! drawn and the newest response applied. So it knows of an instant before heartbeat n was sent
+//! (the sending of a script whose answer did not show n yet), and of one after response n was
+//! applied (the receipt of the first answer that shows so).
+
+use crate::decision::LeaseView;
+use crate::record::{Record, Renewal};
+use quorate_shared::heartbeat::{Holding, LONGEST_LEASE, Number};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::time::{Drift, LocalTime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How many sendings are told apart.
+const MOST_SENDINGS: usize = 64;
+
+/// What every answer of a region's store shows of its lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// The newest number drawn for a heartbeat.
+    pub drawn: Number,
+    /// The newest response applied; seq 0 if there is none in the session.
+    pub applied: Number,
+}
+
+impl Record {
+    /// What an answer shows.
+    pub fn sight(&self) -> Sight {
+        Sight { drawn: Number { session: self.session, seq: self.seq }, applied: self.number() }
+    }
+}
+
+/// What one agent knows of a lease that another renews.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    /// By the newest number that its answer showed: when the last such script was sent.
+    sendings: BTreeMap<Number, LocalTime>,
+    /// The response whose terms are known.
+    number: Number,
+    /// `D`.
+    lease_horizon: LocalTime,
+    /// `U`.
+    floor_horizon: LocalTime,
+    /// `D_j`.
+    lender_horizons: BTreeMap<RegionName, LocalTime>,
+    /// `D_j` of each budget with a drain.
+    loan_horizons: BTreeMap<BudgetId, BTreeMap<RegionName, LocalTime>>,
+    holdings: BTreeMap<BudgetId, Holding>,
+}
+
+impl Follower {
+    /// An agent that starts at `now`: no lease until it has seen a number drawn, and no whole
+    /// floor before any earlier promise is over.
+    pub fn new(now: LocalTime) -> Self {
+        Self {
+            sendings: BTreeMap::new(),
+            number: Number::default(),
+            lease_horizon: LocalTime::ZERO,
+            floor_horizon: now.after(Drift::MAX.stretch(LONGEST_LEASE)),
+            lender_horizons: BTreeMap::new(),
+            loan_horizons: BTreeMap::new(),
+            holdings: BTreeMap::new(),
+        }
+    }
+
+    /// A script sent at `sent` was answered. True if it showed a response whose terms are not
+    /// known yet: the record is to be read, and given to [`Self::learn`].
+    pub fn saw(&mut self, sight: Sight, sent: LocalTime) -> bool {
+        let last = self.sendings.entry(sight.drawn).or_default();
+        *last = (*last).max(sent);
+        while self.sendings.len() > MOST_SENDINGS {
+            self.sendings.pop_first();
+        }
+        sight.applied > self.number
+    }
+
+    /// Takes the terms of the response that a record shows as applied. `received` is when this
+    /// record was: not before the response was applied.
+    pub fn learn(&mut self, record: &Record, received: LocalTime) {
+        let number = record.number();
+        let Some(renewal) = record.renewal.as_ref().filter(|_| record.applied.is_some() && number > self.number) else { return };
+        let Renewal { lease, drift, lenders, drained_lenders } = renewal;
+        self.floor_horizon = self.floor_horizon.max(received.after(drift.stretch(*lease)));
+        if let Some(sent) = self.sent_before(number) {
+            let until = |span: Duration| sent.after(drift.shrink(span));
+            self.lease_horizon = self.lease_horizon.max(until(*lease));
+            raise(&mut self.lender_horizons, lenders, until);
+            for (budget, promises) in drained_lenders {
+                raise(self.loan_horizons.entry(budget.clone()).or_default(), promises, until);
+            }
+        }
+        self.number = number;
+        self.holdings.clone_from(&record.holdings);
+        self.loan_horizons.retain(|budget, _| record.holdings.contains_key(budget));
+        // a later response needs no earlier sending than the last
+        let newest = self.sendings.range(..number).next_back().map(|(n, _)| *n);
+        self.sendings.retain(|n, _| newest.is_none_or(|newest| *n >= newest));
+    }
+
+    /// `m`: the last sending of a script whose answer showed no number as great as this.
+    fn sent_before(&self, number: Number) -> Option<LocalTime> {
+        self.sendings.range(..number).map(|(_, sent)| *sent).max()
+    }
+
+    /// What holds at `now`, by the policies in force in the store.
+    pub fn view(&self, now: LocalTime, policies: quorate_shared::heartbeat::PoliciesInForce) -> LeaseView {
+        let lenders: BTreeSet<&RegionName> = self.holdings.values().flat_map(|h| h.borrowed.keys()).collect();
+        let stands = |horizon: Option<&LocalTime>| horizon.is_some_and(|horizon| now < *horizon);
+        let standing = |horizons: &BTreeMap<RegionName, LocalTime>| -> BTreeSet<RegionName> {
+            horizons.iter().filter(|(_, horizon)| now < **horizon).map(|(name, _)| name.clone()).collect()
+        };
+        LeaseView {
+            leased: now < self.lease_horizon,
+            whole_floor: now >= self.floor_horizon,
+            floor_passed: now.since(self.floor_horizon),
+            lapsed_lenders: lenders.into_iter().filter(|l| !stands(self.lender_horizons.get(*l))).cloned().collect(),
+            standing_loans: self.loan_horizons.iter().map(|(id, horizons)| (id.clone(), standing(horizons))).collect(),
+            number: self.number,
+            policies,
+        }
+    }
+
+    /// Until when all that [`view`](Self::view) at `now` says may be used holds. An admission that
+    /// used a leased part counts only if the answer came before.
+    pub fn view_horizon(&self, now: LocalTime) -> LocalTime {
+        let of_loans = self.loan_horizons.values().flat_map(BTreeMap::values);
+        let standing = self.lender_horizons.values().chain(of_loans).filter(|horizon| now < **horizon);
+        standing.copied().fold(self.lease_horizon, LocalTime::min)
+    }
+
+    /// `D`.
+    pub fn lease_horizon(&self) -> LocalTime {
+        self.lease_horizon
+    }
+
+    /// `U`.
+    pub fn floor_horizon(&self) -> LocalTime {
+        self.floor_horizon
+    }
+}
+
+fn raise(horizons: &mut BTreeMap<RegionName, LocalTime>, promises: &BTreeMap<RegionName, Duration>, until: impl Fn(Duration) -> LocalTime) {
+    for (lender, remaining) in promises {
+        let horizon = horizons.entry(lender.clone()).or_default();
+        *horizon = (*horizon).max(until(*remaining));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::heartbeat::{Office, PoliciesInForce, Stamp};
+    use quorate_shared::time::LeaderTime;
+
+    const LEASE: Duration = Duration::from_secs(5);
+
+    fn second(n: u64) -> LocalTime {
+        LocalTime::ZERO.after(Duration::from_secs(n))
+    }
+
+    fn number(seq: u64) -> Number {
+        Number { session: 1, seq }
+    }
+
+    fn record(drawn: u64, applied: u64) -> Record {
+        let stamp = Stamp { number: number(applied), office: Office::default(), at: LeaderTime::ZERO };
+        let renewal = Renewal { lease: LEASE, drift: Drift::DEFAULT, lenders: BTreeMap::new(), drained_lenders: vec![] };
+        Record { session: 1, seq: drawn, applied: Some(stamp), renewal: Some(renewal), ..Record::default() }
+    }
+
+    #[test]
+    fn a_new_agent_has_no_lease_until_it_has_seen_a_number_drawn() {
+        let mut agent = Follower::new(second(0));
+        assert!(agent.saw(record(7, 6).sight(), second(10)), "response 6 is news");
+        agent.learn(&record(7, 6), second(11));
+        let view = agent.view(second(11), PoliciesInForce::default());
+        assert!(!view.leased && !view.whole_floor, "nobody saw the time before heartbeat 6");
+        // the answer to a script of second 12 still showed 7: heartbeat 8 was sent after that
+        agent.saw(record(7, 6).sight(), second(12));
+        assert!(agent.saw(record(8, 8).sight(), second(14)));
+        agent.learn(&record(8, 8), second(15));
+        assert_eq!(agent.lease_horizon(), second(12).after(Drift::DEFAULT.shrink(LEASE)));
+        assert!(agent.view(second(16), PoliciesInForce::default()).leased);
+    }
+
+    #[test]
+    fn a_late_answer_does_not_move_the_date_of_a_heartbeat() {
+        let mut agent = Follower::new(second(0));
+        agent.saw(record(7, 7).sight(), second(10));
+        agent.saw(record(8, 7).sight(), second(12));
+        // sent before the one above, and executed before it
+        agent.saw(record(7, 7).sight(), second(11));
+        agent.saw(record(8, 8).sight(), second(13));
+        agent.learn(&record(8, 8), second(13));
+        assert_eq!(agent.lease_horizon(), second(11).after(Drift::DEFAULT.shrink(LEASE)));
+    }
+
+    #[test]
+    fn the_floor_is_whole_again_only_after_the_promise_that_the_newest_response_made() {
+        let mut agent = Follower::new(second(0));
+        agent.saw(record(1, 1).sight(), second(90));
+        agent.learn(&record(1, 1), second(91));
+        let until = second(91).after(Drift::DEFAULT.stretch(LEASE));
+        assert_eq!(agent.floor_horizon(), until);
+        assert!(!agent.view(second(95), PoliciesInForce::default()).whole_floor);
+        assert!(agent.view(until, PoliciesInForce::default()).whole_floor);
+    }
+}
