@@ -227,6 +227,19 @@ pub enum ClusterCommand {
     Status(ViewArgs),
     /// Let grants go on of budgets of which an internal check failed; exit status 1 if one fails it still
     ClearAlarm(ClearAlarmArgs),
+    /// Change how long a region may go on without being heard
+    Lease(LeaseArgs),
+}
+
+/// `quorate cluster lease`.
+#[derive(Clone, Debug, Args)]
+pub struct LeaseArgs {
+    /// From 1s to 1min
+    #[arg(value_name = "LENGTH")]
+    pub lease: String,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
 }
 
 /// `quorate cluster clear-alarm`.

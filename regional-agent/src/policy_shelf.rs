@@ -191,6 +191,7 @@ mod tests {
             stamp,
             nonce: 0,
             lease: Duration::from_secs(5),
+            longest_lease: Duration::from_secs(5),
             drift: Drift::DEFAULT,
             full: true,
             genesis: false,

@@ -182,6 +182,9 @@ pub struct Response {
     pub nonce: u64,
     /// `L`: how long the session is renewed for.
     pub lease: Duration,
+    /// The longest that `L` ever was: so long an earlier session may have promised for.
+    #[serde(default)]
+    pub longest_lease: Duration,
     /// ρ.
     pub drift: Drift,
     /// True if the offers are all there are: what is not named is nothing.

@@ -2,6 +2,7 @@
 
 pub mod alarm;
 pub mod check;
+pub mod lease;
 pub mod policy;
 pub mod views;
 

@@ -40,6 +40,13 @@ pub enum Command {
         /// Who says so.
         by: Author,
     },
+    /// `L` is another from now on.
+    Lease {
+        /// At most [`quorate_shared::heartbeat::LONGEST_LEASE`].
+        lease: Duration,
+        /// Who says so.
+        by: Author,
+    },
     /// From here on entries are applied by the rules of this level: see [`crate::level`].
     Level {
         /// Which; every member's program knows it.
@@ -134,6 +141,8 @@ pub enum Outcome {
         /// Regions that have not confirmed it.
         waits_for: Vec<RegionName>,
     },
+    /// A lease of nothing, or longer than there may be.
+    NoSuchLease,
     /// No region of this name.
     UnknownRegion,
     /// The region's lease has not ended, so it cannot be fenced yet.

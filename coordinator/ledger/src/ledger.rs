@@ -8,7 +8,7 @@ use crate::level::check_level;
 use crate::policies::PolicyBook;
 use crate::session::Session;
 use crate::windows::{Kind, Windows};
-use quorate_shared::heartbeat::Office;
+use quorate_shared::heartbeat::{LONGEST_LEASE, Office};
 use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
@@ -50,6 +50,27 @@ pub struct Founding {
     pub lease: Duration,
     /// ρ.
     pub drift: Drift,
+    /// The shortest and the longest that `L` ever was before; none if it never was another.
+    #[serde(default)]
+    pub former_leases: Option<(Duration, Duration)>,
+}
+
+impl Founding {
+    /// The shortest that `L` ever was.
+    pub fn least_lease(&self) -> Duration {
+        self.former_leases.map_or(self.lease, |(least, _)| least.min(self.lease))
+    }
+
+    /// The longest that `L` ever was.
+    pub fn longest_lease(&self) -> Duration {
+        self.former_leases.map_or(self.lease, |(_, longest)| longest.max(self.lease))
+    }
+
+    /// `L` is another from now on.
+    fn change_lease(&mut self, lease: Duration) {
+        self.former_leases = Some((self.least_lease(), self.longest_lease()));
+        self.lease = lease;
+    }
 }
 
 /// The newest date in the log: the office and the time in it. Time never runs backwards in an office.
@@ -106,13 +127,14 @@ impl Ledger {
         match command {
             Command::Level { to } => self.raise_level(*to),
             Command::Found { subject_key, lease, drift } => {
-                let founding = Founding { subject_key: subject_key.clone(), lease: *lease, drift: *drift };
+                let founding = Founding { subject_key: subject_key.clone(), lease: *lease, drift: *drift, former_leases: None };
                 self.founding.get_or_insert(founding);
                 Outcome::Done
             }
             Command::Heartbeat(stamped) => self.apply_heartbeat(log_term, stamped),
             Command::Policies { replaces, set, by } => self.apply_policies(*replaces, set, by),
             Command::Fence { region, .. } => self.apply_fence(region),
+            Command::Lease { lease, .. } => self.apply_lease(*lease),
             Command::ClearAlarm { policy, subject, .. } => self.clear_alarms(policy.as_ref(), *subject),
         }
     }
@@ -157,6 +179,18 @@ impl Ledger {
         self.activate_if_confirmed();
         let waits_for = self.pending_policies().map(|(_, regions)| regions).unwrap_or_default();
         Outcome::Policies { version, waits_for }
+    }
+
+    /// `L` is another in every response from now on. Sessions end by the longest that they were told
+    /// since their echo.
+    fn apply_lease(&mut self, lease: Duration) -> Outcome {
+        if lease.is_zero() || lease > LONGEST_LEASE {
+            return Outcome::NoSuchLease;
+        }
+        if let Some(founding) = self.founding.as_mut().filter(|founding| founding.lease != lease) {
+            founding.change_lease(lease);
+        }
+        Outcome::Done
     }
 
     fn apply_fence(&mut self, region: &RegionName) -> Outcome {

@@ -80,6 +80,7 @@ impl Ledger {
     fn take_echo(&mut self, beat: &Heartbeat, at: LeaderTime) {
         let (Some(echo), Some(session)) = (beat.echo, self.regions.get_mut(&beat.region)) else { return };
         let office = self.clock.office;
+        let least_lease = self.founding.as_ref().map(Founding::least_lease).unwrap_or_default();
         session.take_echo(Stamp { at: echo.at.min(at), ..echo }, beat.floors_drained, office);
         let echo = session.echo;
         let mut drained: BTreeMap<&BudgetId, Number> = BTreeMap::new();
@@ -87,7 +88,9 @@ impl Ledger {
             let Some(share) = self.budgets.get_mut(id).and_then(|entry| entry.shares.get_mut(&beat.region)) else { continue };
             drained.insert(id, stamp.number);
             if stamp.office == office {
-                share.lend_horizon = Some(stamp.at.min(at).after(session.lease_said_by(stamp.number)));
+                // a promise is at least as long as L ever was
+                let lease = session.lease_said_by(stamp.number).unwrap_or(least_lease);
+                share.lend_horizon = Some(stamp.at.min(at).after(lease));
             }
         }
         let mut settled = Vec::new();
@@ -197,6 +200,7 @@ impl Ledger {
             stamp: Stamp { number: beat.number, office, at },
             nonce: beat.nonce,
             lease: founding.lease,
+            longest_lease: founding.longest_lease(),
             drift: founding.drift,
             full,
             genesis,

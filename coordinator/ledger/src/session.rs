@@ -126,7 +126,7 @@ impl Session {
         self.genesis = false;
         self.echo = echo.number;
         if echo.office == office {
-            self.lend_horizon = Some(echo.at.after(self.lease_said_by(echo.number)));
+            self.lend_horizon = self.lease_said_by(echo.number).map(|lease| echo.at.after(lease));
         }
         let Some(drained) = floors_drained.filter(|stamp| self.has_echoed(stamp.number)) else { return };
         while self.said.get(1).is_some_and(|s| s.from <= drained.number) {
@@ -139,10 +139,9 @@ impl Session {
         number.session == self.newest.session && number <= self.echo
     }
 
-    /// `L` as response `number` said it.
-    pub fn lease_said_by(&self, number: Number) -> Duration {
-        let said = self.said.iter().rev().find(|s| s.from <= number).or(self.said.front());
-        said.map(|s| s.lease).unwrap_or_default()
+    /// `L` as response `number` said it, if that is remembered.
+    pub fn lease_said_by(&self, number: Number) -> Option<Duration> {
+        self.said.iter().rev().find(|s| s.from <= number).map(|s| s.lease)
     }
 
     /// True if the response to the newest heartbeat must carry everything.

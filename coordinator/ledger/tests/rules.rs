@@ -147,6 +147,29 @@ fn r1_only_a_greater_number_renews() {
 }
 
 #[test]
+fn a_session_ends_by_the_longest_lease_that_it_was_told_since_its_echo() {
+    let mut world = World::new(500_000);
+    let lease = |world: &mut World, secs| {
+        let by = Author { who: "test".into(), when_ms: 0, why: None };
+        world.ledger.apply(1, &Command::Lease { lease: Duration::from_secs(secs), by })
+    };
+    let mut us = Agent::new("us", 1);
+    assert_eq!(world.renew(&mut us, 0, 0).lease, LEASE);
+    assert_eq!(lease(&mut world, 2), Outcome::Done);
+    let response = world.renew(&mut us, 0, 1_000);
+    assert_eq!((response.lease, response.longest_lease), (Duration::from_secs(2), LEASE));
+    // it has not echoed the shorter lease, so it may count on the longer
+    let mut eu = Agent::new("eu", 1);
+    world.renew(&mut eu, 0, 4_500);
+    assert_eq!(world.state_of("us", 4_500), "live");
+    world.renew(&mut us, 0, 4_600);
+    world.renew(&mut us, 0, 4_700);
+    world.renew(&mut eu, 0, 6_800);
+    assert_eq!(world.state_of("us", 6_800), "expired");
+    assert_eq!([0, 61].map(|secs| lease(&mut world, secs)), [Outcome::NoSuchLease, Outcome::NoSuchLease]);
+}
+
+#[test]
 fn the_pool_goes_to_one_region_only_after_the_other_has_echoed_its_loss() {
     let mut world = World::new(0);
     let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));

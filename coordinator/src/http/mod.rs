@@ -22,6 +22,7 @@ mod fence;
 mod health;
 mod heartbeat;
 mod leader;
+mod lease;
 mod page;
 mod policies;
 mod refusal;
@@ -92,6 +93,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/events", get(events::stream))
         .route("/v1/regions/{region}/heartbeat", post(heartbeat::take))
         .route("/v1/regions/{region}/fence", post(fence::fence))
+        .route("/v1/cluster/lease", post(lease::change))
         .route("/v1/budgets/alarm/clear", post(alarms::clear))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -113,6 +113,7 @@ fn a_ledger_at_work_is_carried_unchanged() {
         }
     }
     assert!(offers > 0, "nothing was at work");
+    ledger.apply(&Command::Lease { lease: Duration::from_secs(7), by: author() });
     ledger.apply(&Command::Fence { region: "eu".parse().expect("a name"), by: author() });
     let BudgetId { policy, subject, .. } = budget("acme");
     ledger.apply(&Command::ClearAlarm { policy: Some(policy), subject: Some(subject), by: author() });

@@ -57,6 +57,7 @@ impl fmt::Display for Proposal {
             Command::Heartbeat(_) => "heartbeat",
             Command::Policies { .. } => "policies",
             Command::Fence { .. } => "fence",
+            Command::Lease { .. } => "lease",
             Command::Level { .. } => "level",
             Command::ClearAlarm { .. } => "clear alarm",
         })

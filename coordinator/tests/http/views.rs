@@ -6,6 +6,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::pin::Pin;
+use std::time::Duration;
 
 #[tokio::test]
 async fn bound_and_cluster_are_shown_by_every_node() {
@@ -80,6 +81,21 @@ async fn no_alarm_stands_and_clearing_none_is_no_mistake() {
     }
     for bad in ["policy=Bad%20Name", "subject=x", "surprise=1"] {
         let path = format!("/v1/budgets/alarm/clear?{bad}");
+        answered(cluster.request(0, Method::POST, &path)).await.is_problem(400, "invalid-request");
+    }
+}
+
+#[tokio::test]
+async fn another_lease_is_told_in_the_next_response() {
+    let cluster = Cluster::three().await;
+    let mut eu = Agent::new("eu");
+    let before = eu.renew(&cluster, 0, vec![]).await.lease;
+    let changed = answered(cluster.request(1, Method::POST, "/v1/cluster/lease?lease=9s&why=quieter")).await;
+    assert_eq!((changed.status.as_u16(), changed.json()), (200, json!({"lease": "9s"})));
+    let response = eu.renew(&cluster, 2, vec![]).await;
+    assert_eq!((response.lease, response.longest_lease), (Duration::from_secs(9), Duration::from_secs(9).max(before)));
+    for bad in ["lease=0s", "lease=2min", "lease=soon", ""] {
+        let path = format!("/v1/cluster/lease?{bad}");
         answered(cluster.request(0, Method::POST, &path)).await.is_problem(400, "invalid-request");
     }
 }

@@ -109,6 +109,7 @@ pub struct Application {
     sent: LocalTime,
     received: LocalTime,
     lease: Duration,
+    longest_lease: Duration,
     drift: Drift,
     promises: BTreeMap<RegionName, Duration>,
     loan_promises: Vec<(BudgetId, BTreeMap<RegionName, Duration>)>,
@@ -265,6 +266,7 @@ impl LeaseBook {
             sent,
             received: now,
             lease: response.lease,
+            longest_lease: response.longest_lease.max(response.lease),
             drift: response.drift,
             promises: response.lenders.clone(),
             loan_promises: response.drained_lenders.clone(),
@@ -310,18 +312,18 @@ impl LeaseBook {
     }
 
     /// The response is in force and its stamp stored at `now`: the horizons move. Never backwards, but for
-    /// one thing: the first response of a session says how long `L` is. It is the same as long as
-    /// the cluster lives, so no promise of an earlier session ends later than one made now, and
-    /// the longest `L` that there may be need not be reckoned with any more.
+    /// one thing: the first response of a session says how long `L` ever was. No promise of an
+    /// earlier session ends later than one of that length made now, and the longest `L` that
+    /// there may be need not be reckoned with any more.
     ///
     /// `longest_drain` is that of the policies in force before and after.
     pub fn applied(&mut self, application: Application, now: LocalTime, longest_drain: Duration) {
         let until = |span: Duration| application.sent.after(application.drift.shrink(span));
         self.lease_horizon = self.lease_horizon.max(application.lease_horizon());
-        let taken_back = application.received.after(application.drift.stretch(application.lease));
+        let taken_back = |lease| application.received.after(application.drift.stretch(lease));
         self.floor_horizon = match self.applied {
-            None => taken_back,
-            Some(_) => self.floor_horizon.max(taken_back),
+            None => taken_back(application.longest_lease),
+            Some(_) => self.floor_horizon.max(taken_back(application.lease)),
         };
         for (lender, remaining) in &application.promises {
             let horizon = self.lender_horizons.entry(lender.clone()).or_default();
@@ -450,6 +452,7 @@ mod tests {
             stamp: Stamp { number: beat.number, office: Office::default(), at: LeaderTime::ZERO },
             nonce: beat.nonce,
             lease: LEASE,
+            longest_lease: LEASE,
             drift: Drift::DEFAULT,
             full: true,
             genesis: false,

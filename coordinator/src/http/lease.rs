@@ -1,0 +1,63 @@
+//! `POST /v1/cluster/lease?lease=10s`: how long a region may go on without being heard.
+//!
+//! Each region has the new length from its next heartbeat on. A shorter lease takes capacity back
+//! from a lost region sooner, and needs heartbeats to arrive more surely.
+
+use super::App;
+use super::policies::reason;
+use super::refusal::Refusal;
+use super::roles::Caller;
+use super::{body, leader};
+use crate::author;
+use crate::forward::Forwardable;
+use crate::raft::ProposeError;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use quorate_ledger::{Command, Outcome};
+use quorate_shared::heartbeat::LONGEST_LEASE;
+use quorate_shared::text::{self, DurationText};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Shorter ones would end before a heartbeat that is late by an ordinary delay.
+const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+
+/// `?lease=&why=`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LeaseQuery {
+    lease: Option<String>,
+    why: Option<String>,
+}
+
+/// Changes `L`.
+pub async fn change(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
+    let (parts, _) = request.into_parts();
+    let query: LeaseQuery = body::query(&parts.uri)?;
+    let why = reason(query.why, &parts.headers)?;
+    let lease = length(query.lease.as_deref())?;
+    if !app.node.leadership().borrow().here {
+        return app.forward(app.leader_elsewhere(), forwardable, Bytes::new()).await;
+    }
+    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
+    match app.node.propose(Command::Lease { lease, by: author::now(who, why) }).await {
+        Ok(Outcome::Done) => {
+            app.events.wake();
+            Ok(Json(json!({"lease": DurationText(lease).to_string()})).into_response())
+        }
+        Ok(other) => Err(Refusal::internal(&format!("another lease came to {other:?}"))),
+        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, Bytes::new()).await,
+        Err(error) => Err(leader::refused(&error)),
+    }
+}
+
+fn length(given: Option<&str>) -> Result<Duration, Refusal> {
+    let (least, most) = (DurationText(SHORTEST_LEASE), DurationText(LONGEST_LEASE));
+    let expected = || Refusal::invalid_request("/lease", format!("expected a length from {least} to {most}, such as `?lease=10s`"));
+    let lease = given.and_then(|given| text::duration(given).ok()).ok_or_else(expected)?;
+    if (SHORTEST_LEASE..=LONGEST_LEASE).contains(&lease) { Ok(lease) } else { Err(expected()) }
+}
