@@ -26,6 +26,7 @@ function card() {
     showFacts(facts, [
       ['at most', amount(policy.overshoot_bound, policy.overshoot_per_period, policy.period_ms)],
       ['measured', tokens(policy.measured_overshoot)],
+      ['last hour', tokens(policy.measured_overshoot_last_hour)],
       ['utilisation', percent(policy.utilisation)],
     ]);
     setText(change, policy.change ? waiting(policy.change) : '');
@@ -56,8 +57,8 @@ function waiting(change) {
 /** @param {any} policy */
 function judged(policy) {
   if (policy.alarms.length > 0) return ['internal check failed', 'bad'];
+  if (policy.measured_beyond_bound > 0) return [`bound broken by ${tokens(policy.measured_beyond_bound)}`, 'bad'];
   if (policy.overshoot_bound === null) return ['unbounded by choice', 'warn'];
-  if (policy.measured_overshoot > policy.overshoot_bound) return ['bound broken', 'bad'];
   return ['within the bound', 'good'];
 }
 

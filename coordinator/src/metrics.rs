@@ -150,6 +150,11 @@ fn policies(registry: &mut Registry, bounds: &[PolicyBound]) {
     family(registry, "policy_change_pending", "1 while the bound is that of an old limit", pending);
     let measured = bounds.iter().map(|b| (of(b), b.measured_overshoot));
     family(registry, "policy_overshoot_measured_tokens", "Tokens beyond the limit in the worst interval seen", measured);
+    let last_hour = bounds.iter().map(|b| (of(b), b.measured_overshoot_last_hour));
+    family(registry, "policy_overshoot_measured_last_hour_tokens", "The same of the last hour", last_hour);
+    let beyond = bounds.iter().map(|b| (of(b), b.measured_beyond_bound));
+    let help = "Tokens by which the overshoot exceeded the bound in force when it was measured; 0 unless a promise was broken";
+    family(registry, "policy_overshoot_beyond_bound_tokens", help, beyond);
     let used = bounds.iter().filter_map(|b| Some((of(b), b.utilisation?)));
     family(registry, "policy_utilisation_ratio", "Demand served against demand that the limit could serve", used);
 }

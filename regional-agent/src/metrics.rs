@@ -37,6 +37,8 @@ struct Series {
     decision_seconds: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
     heartbeats: Family<HeartbeatLabels, Counter>,
+    store_clock_steps: Counter,
+    store_clock_stepped: Counter<f64, AtomicU64>,
     lease_horizon: Gauge<f64, AtomicU64>,
     floor_horizon: Gauge<f64, AtomicU64>,
     session: Gauge<u64, AtomicU64>,
@@ -59,6 +61,8 @@ impl Metrics {
             decision_seconds: Histogram::new(DECISION_SECONDS),
             store_errors: Family::default(),
             heartbeats: Family::default(),
+            store_clock_steps: Counter::default(),
+            store_clock_stepped: Counter::default(),
             lease_horizon: Gauge::default(),
             floor_horizon: Gauge::default(),
             session: Gauge::default(),
@@ -116,6 +120,12 @@ impl Metrics {
         self.0.heartbeats.get_or_create(&HeartbeatLabels { result }).inc();
     }
 
+    /// Counts a forward step of the store's clock.
+    pub fn store_clock_step(&self, step: Duration) {
+        self.0.store_clock_steps.inc();
+        self.0.store_clock_stepped.inc_by(step.as_secs_f64());
+    }
+
     /// The exposition, with gauges as `status` says. Prometheus text format 0.0.4.
     ///
     /// # Errors
@@ -148,6 +158,9 @@ impl Series {
         r.register_with_unit("decision_duration", took, Unit::Seconds, self.decision_seconds.clone());
         r.register("store_errors", "Questions that the region's store did not answer", self.store_errors.clone());
         r.register("heartbeats", "Heartbeats: renewed, unanswered, refused by a coordinator, failed on this side", self.heartbeats.clone());
+        r.register("store_clock_steps", "Forward steps of the store's clock", self.store_clock_steps.clone());
+        let stepped = "By how much the store's clock stepped forward, at most, all steps together";
+        r.register_with_unit("store_clock_stepped", stepped, Unit::Seconds, self.store_clock_stepped.clone());
         let lease = "Until the lease ends; 0 once it has";
         r.register_with_unit("lease_horizon", lease, Unit::Seconds, self.lease_horizon.clone());
         let floor = "Until the whole floor may be used without a coordinator; 0 once it may";

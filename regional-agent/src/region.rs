@@ -11,6 +11,7 @@ use quorate_limiter::demand::DemandTracker;
 use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
+use quorate_limiter::step_watch::StepWatch;
 use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode, StoreStatus};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
@@ -54,6 +55,7 @@ pub(crate) struct State {
     pub demand: DemandTracker,
     pub shelf: PolicyShelf,
     pub contact: Contact,
+    pub store_clock: StepWatch,
 }
 
 /// How the talk with the coordinators goes.
@@ -91,6 +93,8 @@ impl Region {
             demand: DemandTracker::default(),
             shelf,
             contact: Contact::default(),
+            // without randomness no session is opened, and so nothing is reported under it
+            store_clock: StepWatch::new(getrandom::u64().unwrap_or_default()),
         };
         Self {
             name,
@@ -154,6 +158,9 @@ impl Region {
         state.upcoming = None;
         state.broken = false;
         state.demand.restart(now);
+        if record.burnt {
+            state.store_clock.forget_clock();
+        }
         state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
         self.dated.send_replace(Number { session, seq: 0 });
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");

@@ -9,7 +9,7 @@ use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
 use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, Response, StoreReport};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::LocalTime;
+use quorate_shared::time::{LocalTime, StoreTime};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -143,14 +143,18 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
     let session = region.state.lock().book.as_ref().map(LeaseBook::session).unwrap_or_default();
     // R2: the number first, then the clock, then the sending
-    let seq = match region.store.draw_seq(session).await {
-        Ok(seq) => seq,
+    let asked = region.clock.now();
+    let drawn = match region.store.draw_seq(session).await {
+        Ok(drawn) => drawn,
         Err(e) => return Err(reopen_after(region, session, e).await),
     };
+    if let Some(time) = drawn.time {
+        watch_store_clock(region, asked, time);
+    }
     if region.is_unplugged() {
         return Err(BeatError::Unplugged);
     }
-    let Some(beat) = compose(region, session, seq) else { return Ok(false) };
+    let Some(beat) = compose(region, session, drawn.seq) else { return Ok(false) };
     let answer = coordinators.send(&beat).await?;
     let received = region.clock.now();
     if region.is_unplugged() {
@@ -173,6 +177,17 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
 }
 
+/// A forward step of the store's clock refills buckets: the coordinators count it in the bound.
+fn watch_store_clock(region: &Region, asked: LocalTime, shown: StoreTime) {
+    let answered = region.clock.now();
+    let mut state = region.state.lock();
+    let drift = state.drift;
+    if let Some(step) = state.store_clock.observe(asked, answered, shown, drift) {
+        tracing::warn!(region = %region.name, ?step, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
+        region.metrics.store_clock_step(step);
+    }
+}
+
 /// `None` if another session was opened since `seq` was drawn in this one.
 fn compose(region: &Region, session: u64, seq: u64) -> Option<Heartbeat> {
     let mut state = region.state.lock();
@@ -188,7 +203,10 @@ fn compose(region: &Region, session: u64, seq: u64) -> Option<Heartbeat> {
     let reports = state.demand.reports(now, period, worth);
     let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
     let account = Account { policies_read: state.shelf.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
-    Some(book.beat(seq, region.clock.now(), account))
+    let mut beat = book.beat(seq, now, account);
+    beat.clock.steps = state.store_clock.observed();
+    beat.clock.read.iter_mut().for_each(|reading| reading.lag = region.store.counting_lag());
+    Some(beat)
 }
 
 /// The coordinators were founded anew: policy versions, budgets and sessions begin again, and what

@@ -239,9 +239,15 @@ pub struct PolicyBound {
     /// The promise.
     #[serde(flatten)]
     pub bound: Bound,
-    /// Tokens beyond `B + R·W` in the worst interval seen, from the regions' reports. A
-    /// lower bound: the refill of one lease is allowed for, by which reports may be late.
+    /// Tokens beyond `B + R·W` in the worst interval seen, from the regions' reports; where the
+    /// bound has a rate, beyond that as well. A lower bound: what a report covers is allowed for.
     pub measured_overshoot: f64,
+    /// The same of the last hour.
+    #[serde(default)]
+    pub measured_overshoot_last_hour: f64,
+    /// The most by which it exceeded the bound in force when it was measured; 0 unless a promise was broken.
+    #[serde(default)]
+    pub measured_beyond_bound: f64,
     /// Admitted in the last heartbeats against the limits of the subjects in demand; `null` without demand.
     pub utilisation: Option<f64>,
     /// The set that is accepted and not in force yet.

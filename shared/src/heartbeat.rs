@@ -2,6 +2,7 @@
 //!
 //! Field names are short because every heartbeat carries them for every active budget.
 
+use crate::bound::Steps;
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectKey};
 use crate::policy::PolicySet;
 use crate::time::{Drift, LeaderTime, WindowLabel};
@@ -100,6 +101,49 @@ pub struct Heartbeat {
     pub spent: Vec<Spent>,
     /// The region's store.
     pub store: StoreReport,
+    /// What the agent's clock says.
+    #[serde(default, skip_serializing_if = "ClockReport::is_empty")]
+    pub clock: ClockReport,
+}
+
+/// What the agent's monotonic clock says of its reports and of its store's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockReport {
+    /// When the reports were read; absent without an echo.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<Reading>,
+    /// Forward steps of the store's clock; absent until there was one.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<ObservedSteps>,
+}
+
+impl ClockReport {
+    /// True if it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// When reports were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// After the echoed response arrived.
+    #[serde(rename = "a")]
+    pub after: Duration,
+    /// How long after the store decided an admission may be counted.
+    #[serde(rename = "l")]
+    pub lag: Duration,
+}
+
+/// Forward steps of a store's clock that one process saw since it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObservedSteps {
+    /// Drawn at random by the process: another one counts anew.
+    #[serde(rename = "o")]
+    pub observer: u64,
+    /// How many, and by how much at most.
+    #[serde(rename = "s")]
+    pub steps: Steps,
 }
 
 /// Demand and use of one budget in one region.

@@ -153,21 +153,26 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
         ("LIMIT", Align::Right),
         ("BOUND", Align::Right),
         ("MEASURED OVERSHOOT", Align::Right),
+        ("LAST HOUR", Align::Right),
         ("UTILISATION", Align::Right),
     ]);
     for policy in &bounds.policies {
-        let measured = Cell::toned(tokens_text(policy.measured_overshoot), measured_tone(policy));
+        let measured = |tokens| Cell::toned(tokens_text(tokens), measured_tone(policy, tokens));
+        let (worst, last_hour) = (measured(policy.measured_overshoot), measured(policy.measured_overshoot_last_hour));
         let utilisation = policy.utilisation.map_or("no demand".to_owned(), percent);
         let limit = capacity(policy.limit, Duration::from_millis(policy.period_ms));
-        table.row([(&policy.policy).into(), limit.into(), bound_cell(policy), measured, utilisation.into()]);
+        table.row([(&policy.policy).into(), limit.into(), bound_cell(policy), worst, last_hour, utilisation.into()]);
     }
     let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
     let alarms: String = bounds.policies.iter().flat_map(alarm_lines).collect();
     let changes: String = bounds.policies.iter().filter_map(change_line).collect();
     let part = |title: &str, lines: String| if lines.is_empty() { lines } else { format!("\n{title}\n{lines}") };
+    let broken: String = bounds.policies.iter().filter_map(broken_line).collect();
+    let exceeded = "Measured beyond the bound of that time (a bug, or an assumption that did not hold):";
     let failed = "Internal checks that failed (a bug; quorate cluster clear-alarm lets grants go on):";
     [
         table.render(paint),
+        part(exceeded, broken),
         part(failed, alarms),
         part("Terms that are not 0:", terms),
         part("Bounds of old limits, until a change is in force:", changes),
@@ -200,13 +205,18 @@ fn change_line(policy: &PolicyBound) -> Option<String> {
     Some(format!("  {}, version {} waits, {until}: {}\n", policy.policy, change.version, change.why))
 }
 
-/// An overshoot beyond the bound is a broken promise.
-fn measured_tone(policy: &PolicyBound) -> Tone {
-    match policy.bound.overshoot_bound {
-        Some(bound) if policy.measured_overshoot > bound => Tone::Bad,
-        _ if policy.measured_overshoot > 0.0 => Tone::Attention,
-        _ => Tone::Good,
+/// An overshoot beyond the bound that held at that time is a broken promise.
+fn measured_tone(policy: &PolicyBound, tokens: f64) -> Tone {
+    match tokens > 0.0 {
+        true if policy.measured_beyond_bound > 0.0 => Tone::Bad,
+        true => Tone::Attention,
+        false => Tone::Good,
     }
+}
+
+fn broken_line(policy: &PolicyBound) -> Option<String> {
+    let beyond = policy.measured_beyond_bound;
+    (beyond > 0.0).then(|| format!("  {}: by {}\n", policy.policy, tokens_text(beyond)))
 }
 
 fn term_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
@@ -297,6 +307,8 @@ mod tests {
             period_ms: 60_000,
             bound: Bound { overshoot_bound, overshoot_per_period, unbounded: overshoot_bound.is_none(), terms },
             measured_overshoot: 1.0,
+            measured_overshoot_last_hour: 0.0,
+            measured_beyond_bound: 0.0,
             utilisation: Some(0.5),
             change: None,
             alarms: vec![],
@@ -319,7 +331,16 @@ mod tests {
         assert!(text.contains("600/min +40  unbounded") && text.contains("1 token ") && text.contains("50%"), "{text}");
         let lines = "  p, floors: 20 tokens + 300/min; because\n  p, max-hold: 2 tokens; because\n  p, fail-open: unbounded; because\n";
         assert!(text.ends_with(lines), "{text}");
-        assert_eq!(measured_tone(&policy(Some(0.0), Some(0.0), vec![])), Tone::Bad);
+    }
+
+    #[test]
+    fn an_overshoot_is_noticed_and_one_beyond_its_bound_is_called_what_it_is() {
+        let within = policy(Some(2.0), Some(0.0), vec![]);
+        assert_eq!([0.0, 1.0].map(|tokens| measured_tone(&within, tokens)), [Tone::Good, Tone::Attention]);
+        let broken = PolicyBound { measured_beyond_bound: 1.5, ..within };
+        assert_eq!(measured_tone(&broken, 1.0), Tone::Bad);
+        let text = bound_text(&Bounds { policies: vec![broken] }, Paint::NONE);
+        assert!(text.contains("1 token   0 tokens") && text.ends_with("did not hold):\n  p: by 1.5 tokens\n"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::budget::Share;
 use crate::terms::Terms;
 use crate::view::{Now, millis};
 use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
-use quorate_shared::bound::{Circumstances, bound};
+use quorate_shared::bound::{Circumstances, Steps, bound};
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
@@ -22,13 +22,15 @@ impl Ledger {
     }
 
     fn policy_bound(&self, policy: &Policy, change: Option<PendingChange>) -> PolicyBound {
-        let now = self.circumstances(policy);
+        let (now, measured) = (self.circumstances(policy), self.measured.get(&policy.name));
         PolicyBound {
             policy: policy.name.to_string(),
             limit: now.limit.into(),
             period_ms: millis(now.period),
             bound: bound(policy, &now),
-            measured_overshoot: self.overshoot.get(&policy.name).copied().unwrap_or_default().tokens(),
+            measured_overshoot: measured.map_or(0.0, |m| m.worst.tokens()),
+            measured_overshoot_last_hour: measured.map_or(0.0, |m| m.last_hour.total(self.clock.at).tokens()),
+            measured_beyond_bound: measured.map_or(0.0, |m| m.beyond_bound.tokens()),
             utilisation: self.utilisation(&policy.name),
             change,
             alarms: self.alarms_of(&policy.name).collect(),
@@ -41,7 +43,8 @@ impl Ledger {
         let beyond = limits().map(|limit| self.floors_beyond(policy, limit)).fold(Capacity::ZERO, Capacity::max);
         let pending = self.policies.next.as_ref().map(|next| format!("version {}", next.set.version));
         let alarm = self.alarms_of(&policy.name).next().map(|alarm| alarm.what);
-        Circumstances { pending, alarm, ..Circumstances::quiet(limits(), beyond) }
+        let steps = self.regions.values().map(|session| session.steps.total(self.clock.at)).fold(Steps::default(), Steps::and);
+        Circumstances { steps, pending, alarm, ..Circumstances::quiet(limits(), beyond) }
     }
 
     fn alarms_of<'a>(&'a self, policy: &'a PolicyName) -> impl Iterator<Item = BudgetAlarm> + 'a {

@@ -56,8 +56,8 @@ pub(crate) struct Share {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReportedTotals {
     pub session: u64,
-    /// When; `None` if that was in another office.
-    pub at: Option<LeaderTime>,
+    /// An instant before which it was not read; `None` if nobody can say, or that was in another office.
+    pub read: Option<LeaderTime>,
     pub admitted: MicroTokens,
     pub refused: MicroTokens,
 }
@@ -198,7 +198,7 @@ impl BudgetEntry {
         for share in self.shares.values_mut() {
             share.lend_horizon = None;
             if let Some(reported) = &mut share.reported {
-                reported.at = None;
+                reported.read = None;
             }
         }
     }

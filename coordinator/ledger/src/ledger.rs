@@ -5,14 +5,15 @@ use crate::allowance::Allowance;
 use crate::budget::BudgetEntry;
 use crate::command::{Author, Command, Outcome};
 use crate::level::check_level;
+use crate::measured::Measured;
 use crate::policies::PolicyBook;
 use crate::session::Session;
 use crate::windows::{Kind, Windows};
 use quorate_shared::heartbeat::{LONGEST_LEASE, Office};
-use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::Capacity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ pub struct Ledger {
     #[serde(default)]
     pub(crate) closed: Windows,
     pub(crate) policies: PolicyBook,
-    /// The worst measured overshoot of each policy's budgets so far.
-    pub(crate) overshoot: BTreeMap<quorate_shared::names::PolicyName, MicroTokens>,
+    #[serde(default)]
+    pub(crate) measured: BTreeMap<PolicyName, Measured>,
     #[serde(default)]
     pub(crate) alarms: Alarms,
 }
@@ -222,6 +223,7 @@ impl Ledger {
             entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
         }
         self.regions.retain(|name, _| book.active.set.regions.contains_key(name));
+        self.measured.retain(|name, _| book.active.set.policy(name).is_some());
         for session in self.regions.values_mut() {
             session.open.retain(|id| book.active.has(id));
             session.reported.retain(|id| book.active.has(id));

@@ -16,11 +16,15 @@ pub mod command;
 mod expiry;
 mod ledger;
 pub mod level;
+mod measured;
 mod meter;
 mod policies;
+mod recent;
 mod renewal;
 mod session;
 mod terms;
+#[cfg(test)]
+mod testing;
 mod unit_plans;
 mod view;
 mod windows;

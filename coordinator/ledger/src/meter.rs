@@ -1,50 +1,63 @@
 //! Measuring the overshoot of one budget from the regions' reports.
 
-use quorate_shared::policy::Limit;
+use crate::terms::Terms;
 use quorate_shared::time::{Drift, LeaderTime};
-use quorate_shared::units::MicroTokens;
+use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// A virtual queue that is served at the limit's rate: what stands in it beyond the burst was
 /// admitted beyond `B + R·W` over the interval since it last was empty.
 ///
-/// Reports say how much was admitted since the report before, not when, and are a while on their
-/// way, so admissions may seem late and bunched: the refill of that span and of one lease, by
-/// which a report is late at most while its region is live, is allowed for. What is measured is
-/// therefore a lower bound of the true overshoot.
+/// A report says how much was admitted since the one before, not when, and is a while on its way.
+/// All of it was admitted after the report before was read, which is known to be no earlier than
+/// some instant of the leader's clock: of a span that goes back that far the refill is allowed for.
+/// So what is measured is a lower bound of the true overshoot, and misses at most that refill.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Meter {
     queue: MicroTokens,
     at: LeaderTime,
-    /// The longest span between two reports of one region.
+    /// How far back the reports in the queue go at most.
     span: Duration,
 }
 
-/// By which clock and lease a measurement is made.
+/// By what a measurement is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Measure {
-    pub limit: Limit,
+    /// The burst, and the rate with what the bound allows of it beyond the limit: a rate that was
+    /// promised exceeds any amount in time.
+    pub limit: Capacity,
+    pub period: Duration,
     pub drift: Drift,
-    pub lease: Duration,
+}
+
+impl Measure {
+    /// For a flow under these terms.
+    pub fn of(terms: &Terms, drift: Drift) -> Self {
+        let limit = terms.limit.capacity();
+        let floors: Capacity = terms.floors.values().map(|f| f.floor).sum();
+        Self { limit: Capacity::new(limit.rate.max(floors.rate), limit.burst), period: terms.limit.period(), drift }
+    }
+
+    /// What is served in `span` at most, however slow the leader's clock is.
+    fn refill(&self, span: Duration) -> MicroTokens {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.limit.rate.scale_floor(micros(self.drift.stretch(span)), micros(self.period)).saturating_add(MicroTokens(1))
+    }
 }
 
 impl Meter {
-    /// Counts `admitted`, reported at `at` for the `span` before it, and gives the overshoot so
-    /// far seen. After a span longer than a lease it begins anew.
-    pub fn count(&mut self, admitted: MicroTokens, at: LeaderTime, span: Duration, by: Measure) -> MicroTokens {
-        if span > by.lease {
-            self.restart();
-            return MicroTokens::ZERO;
+    /// Counts what was `admitted` after `from`, as reported at `at`, and gives the overshoot that
+    /// is in the queue.
+    pub fn count(&mut self, admitted: MicroTokens, from: LeaderTime, at: LeaderTime, by: Measure) -> MicroTokens {
+        self.queue = self.queue.saturating_sub(by.refill(at.since(self.at)));
+        if self.queue == MicroTokens::ZERO {
+            self.span = Duration::ZERO;
         }
-        self.span = self.span.max(span);
-        // a slow clock of the leader is no overshoot
-        let served = refill(by.limit, by.drift.stretch(at.since(self.at)));
-        self.queue = self.queue.saturating_sub(served).saturating_add(admitted);
         self.at = self.at.max(at);
-        let late = refill(by.limit, by.drift.stretch(self.span.saturating_add(by.lease)));
-        let allowed = by.limit.capacity().burst.saturating_add(late).saturating_add(MicroTokens(1));
-        self.queue.saturating_sub(allowed)
+        self.span = self.span.max(at.since(from));
+        self.queue = self.queue.saturating_add(admitted);
+        self.queue.saturating_sub(by.limit.burst.saturating_add(by.refill(self.span)))
     }
 
     /// Forgets everything: the clock or the limit is another.
@@ -53,46 +66,54 @@ impl Meter {
     }
 }
 
-fn refill(limit: Limit, span: Duration) -> MicroTokens {
-    let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
-    let period = u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX);
-    limit.capacity().rate.scale_floor(micros, period)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn by(rate: u64, burst: u64) -> Measure {
+    /// 10 a second, 20 at once.
+    fn by() -> Measure {
         let tokens = |n| MicroTokens::from_tokens(n).expect("small");
-        let limit = Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(burst) };
-        Measure { limit, drift: Drift::default(), lease: Duration::from_secs(5) }
+        Measure { limit: Capacity::new(tokens(10), tokens(20)), period: Duration::from_secs(1), drift: Drift::default() }
+    }
+
+    fn at(ms: u64) -> LeaderTime {
+        LeaderTime::ZERO.after(Duration::from_millis(ms))
+    }
+
+    /// Each second so much, by reports that go back 1.2 s.
+    fn after(seconds: u64, each: u64) -> MicroTokens {
+        let mut meter = Meter::default();
+        let count = |second: u64| meter.count(MicroTokens(each), at(second * 1_000 - 200), at(second * 1_000 + 1_000), by());
+        (1..=seconds).map(count).max().unwrap_or_default()
     }
 
     #[test]
     fn a_steady_use_of_the_whole_limit_is_no_overshoot() {
-        let mut meter = Meter::default();
-        for second in 1..100 {
-            let at = LeaderTime::ZERO.after(Duration::from_secs(second));
-            let seen = meter.count(MicroTokens(10_000_000), at, Duration::from_secs(1), by(10, 20));
-            assert_eq!(seen, MicroTokens::ZERO, "second {second}");
-        }
+        assert_eq!(after(1_000, 10_000_000), MicroTokens::ZERO);
     }
 
     #[test]
-    fn what_exceeds_burst_and_refill_is_seen() {
+    fn what_exceeds_burst_and_refill_is_seen_less_the_refill_of_what_a_report_covers() {
         let mut meter = Meter::default();
-        let at = LeaderTime::ZERO.after(Duration::from_secs(1));
-        let seen = meter.count(MicroTokens(95_000_000), at, Duration::from_secs(1), by(10, 20));
-        assert!(seen > MicroTokens(14_900_000) && seen <= MicroTokens(15_000_000), "{seen}");
+        let seen = meter.count(MicroTokens(95_000_000), at(1_000), at(2_200), by());
+        // 20 at once and 12 in 1.2 s, stretched by 1000 millionths
+        assert_eq!(seen, MicroTokens(95_000_000 - 20_000_000 - 12_012_000 - 1));
     }
 
     #[test]
     fn a_use_beyond_the_rate_is_seen_in_time() {
+        // 2 too many a second: the burst of 20 and 12 for the span are used up in the 12th second
+        assert_eq!(after(11, 12_000_000), MicroTokens::ZERO);
+        let seen = after(30, 12_000_000);
+        assert!(seen > MicroTokens(36_000_000) && seen < MicroTokens(40_000_000), "{seen}");
+    }
+
+    #[test]
+    fn a_report_that_goes_back_far_blurs_only_what_is_measured_with_it() {
         let mut meter = Meter::default();
-        let twice = |meter: &mut Meter, second| {
-            meter.count(MicroTokens(20_000_000), LeaderTime::ZERO.after(Duration::from_secs(second)), Duration::from_secs(1), by(10, 20))
-        };
-        assert!((1..30).any(|second| twice(&mut meter, second) > MicroTokens(100_000_000)));
+        assert_eq!(meter.count(MicroTokens(60_000_000), at(0), at(4_000), by()), MicroTokens::ZERO, "4 s and the burst");
+        let quiet = 20_000;
+        let seen = meter.count(MicroTokens(40_000_000), at(quiet - 1_000), at(quiet), by());
+        assert!(seen > MicroTokens(9_900_000), "{seen}");
     }
 }

@@ -60,8 +60,10 @@ impl Ledger {
     /// makes every earlier date meaningless.
     fn advance_clock(&mut self, office: Office, at: LeaderTime) -> LeaderTime {
         if self.clock.advance(office, at) {
-            self.regions.values_mut().for_each(Session::forget_dates);
+            let first = self.clock.at;
+            self.regions.values_mut().for_each(|session| session.forget_dates(first));
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
+            self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
         }
         self.clock.at
     }
@@ -74,6 +76,7 @@ impl Ledger {
         }
         session.agent.clone_from(&beat.agent);
         session.store.clone_from(&beat.store);
+        session.take_steps(beat.clock.steps, at);
         Ok(())
     }
 
@@ -118,7 +121,7 @@ impl Ledger {
 
     fn take_reports(&mut self, beat: &Heartbeat, at: LeaderTime) {
         let Some(Founding { drift, lease, .. }) = self.founding else { return };
-        let mut named = BTreeSet::new();
+        let (read, mut named, mut overshoots) = (self.reports_read(beat, at), BTreeSet::new(), Vec::new());
         for report in &beat.reports {
             let Some(terms) = self.policies.active_terms(&report.budget) else { continue };
             if terms.limit.shape() == Shape::Allowance {
@@ -130,13 +133,15 @@ impl Ledger {
                 continue;
             }
             let entry = self.budgets.entry(report.budget.clone()).or_insert_with(|| BudgetEntry::new(terms.limit.drain()));
-            let (admitted, span) = entry.share(&beat.region).take_report(report, beat.number.session, at);
-            if let Some(span) = span.filter(|_| terms.limit.shape() == Shape::Flow) {
-                let overshoot = entry.meter.count(admitted, at, span, Measure { limit: terms.limit, drift, lease });
-                let worst = self.overshoot.entry(report.budget.policy.clone()).or_default();
-                *worst = (*worst).max(overshoot);
+            let (admitted, from) = entry.share(&beat.region).take_report(report, beat.number.session, read);
+            // of what a longer span covers nearly nothing could be told
+            if let Some(from) = from.filter(|from| terms.limit.shape() == Shape::Flow && at.since(*from) <= lease) {
+                overshoots.push((&report.budget.policy, entry.meter.count(admitted, from, at, Measure::of(&terms, drift))));
             }
             named.insert(report.budget.clone());
+        }
+        for (policy, overshoot) in overshoots.into_iter().filter(|(_, overshoot)| *overshoot > MicroTokens::ZERO) {
+            self.note_overshoot(policy, overshoot, at);
         }
         let Some(session) = self.regions.get_mut(&beat.region) else { return };
         let silent: Vec<BudgetId> = session.reported.difference(&named).cloned().collect();
@@ -282,10 +287,11 @@ impl Ledger {
 }
 
 impl Share {
-    /// Takes a report; gives what was admitted since the one before, and the span between them
-    /// if that is known. Of what was admitted before the first report of a budget nobody can say when.
-    fn take_report(&mut self, report: &Report, session: u64, at: LeaderTime) -> (MicroTokens, Option<Duration>) {
-        let now = ReportedTotals { session, at: Some(at), admitted: report.admitted, refused: report.refused };
+    /// Takes a report that was not read before `read`; gives what was admitted since the one before,
+    /// and an instant since when, if that is known. Of what was admitted before the first report of
+    /// a budget nobody can say when.
+    fn take_report(&mut self, report: &Report, session: u64, read: Option<LeaderTime>) -> (MicroTokens, Option<LeaderTime>) {
+        let now = ReportedTotals { session, read, admitted: report.admitted, refused: report.refused };
         self.demand = report.demand;
         let Some(before) = self.reported.replace(now) else { return (MicroTokens::ZERO, None) };
         // another session, or an agent that forgot an idle budget, counts anew
@@ -294,7 +300,7 @@ impl Share {
         let admitted = report.admitted.saturating_sub(base.admitted);
         self.admitted = self.admitted.saturating_add(admitted);
         self.refused = self.refused.saturating_add(report.refused.saturating_sub(base.refused));
-        (admitted, before.at.map(|before| at.since(before)))
+        (admitted, before.read)
     }
 }
 

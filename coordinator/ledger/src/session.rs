@@ -1,7 +1,9 @@
 //! What the ledger knows of one region beside its budgets: numbers, dates, what was said since its echo.
 
+use crate::recent::LastHour;
 use crate::windows::Windows;
-use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp, StoreReport};
+use quorate_shared::bound::Steps;
+use quorate_shared::heartbeat::{Number, ObservedSteps, Office, PoliciesInForce, Stamp, StoreReport};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{LeaderTime, WindowLabel};
 use serde::{Deserialize, Serialize};
@@ -54,6 +56,12 @@ pub(crate) struct Session {
     pub agent: String,
     /// For display.
     pub store: StoreReport,
+    /// Steps of the store's clock as last reported.
+    #[serde(default)]
+    steps_reported: Option<ObservedSteps>,
+    /// Those that were reported within the last hour.
+    #[serde(default)]
+    pub steps: LastHour<Steps>,
 }
 
 /// What responses from `from` on said to the whole region.
@@ -86,6 +94,8 @@ impl Session {
             open_windows: BTreeSet::new(),
             agent,
             store,
+            steps_reported: None,
+            steps: LastHour::default(),
         }
     }
 
@@ -180,10 +190,23 @@ impl Session {
         self.said.front().map_or(0, |s| s.policies.active)
     }
 
-    /// A new office: the date of the last heartbeat and of every promise means nothing any more.
-    pub fn forget_dates(&mut self) {
+    /// Notes the steps of the store's clock that the report before did not have.
+    pub fn take_steps(&mut self, report: Option<ObservedSteps>, at: LeaderTime) {
+        let Some(now) = report else { return };
+        let known = self.steps_reported.filter(|known| known.observer == now.observer).map(|known| known.steps).unwrap_or_default();
+        let new = Steps { count: now.steps.count.saturating_sub(known.count), total: now.steps.total.saturating_sub(known.total) };
+        self.steps_reported = Some(now);
+        if new.count > 0 {
+            self.steps.note(new, at);
+        }
+    }
+
+    /// A new office, first heard at `first`: the date of the last heartbeat and of every promise
+    /// means nothing any more.
+    pub fn forget_dates(&mut self, first: LeaderTime) {
         self.last = LeaderTime::ZERO;
         self.lend_horizon = None;
+        self.steps.forget_dates(first);
     }
 
     /// The operator's word that the region, whose lease has ended, serves nothing: so it uses no

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
-use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
 use quorate_shared::time::{Drift, LeaderTime};
@@ -78,6 +78,7 @@ impl Agent {
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
             store: StoreReport { kind: "memory".into(), healthy: true },
+            clock: ClockReport::default(),
         }
     }
 }

@@ -2,7 +2,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
 use quorate_ledger::{Author, Command, Ledger, Outcome};
-use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport};
+use quorate_shared::heartbeat::{
+    Answer, ClockReport, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport,
+};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
@@ -95,6 +97,7 @@ impl Agent {
             reports: if demand > 0 { vec![report] } else { vec![] },
             spent: label.map(|label| Spent { budget: budget(), label, units: tokens(self.spent) }).into_iter().collect(),
             store: StoreReport { kind: "memory".into(), healthy: true },
+            clock: ClockReport::default(),
         }
     }
 }

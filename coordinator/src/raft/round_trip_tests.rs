@@ -3,7 +3,10 @@
 use super::format::{self, FormatError};
 use super::types::Proposal;
 use quorate_ledger::{Author, Command, Ledger, Outcome};
-use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
+use quorate_shared::bound::Steps;
+use quorate_shared::heartbeat::{
+    Answer, ClockReport, Heartbeat, Number, ObservedSteps, Office, PROTOCOL, Reading, Report, Stamp, StoreReport,
+};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::MicroTokens;
@@ -63,7 +66,8 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
     let reports = ["acme", "umbrella"].map(|tenant| Report {
         budget: budget(tenant),
         demand: MicroTokens(700_000_000 * seq),
-        admitted: MicroTokens(5),
+        // far more than the limit, so that an overshoot is measured
+        admitted: MicroTokens(2_000_000_000 * seq),
         refused: MicroTokens(u64::MAX),
         largest: MicroTokens::TOKEN,
     });
@@ -81,6 +85,10 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         policies: Some(1),
         reports: reports.to_vec(),
         store: StoreReport { kind: "redis".to_owned(), healthy: false },
+        clock: ClockReport {
+            read: echo.map(|_| Reading { after: Duration::from_millis(900), lag: Duration::from_millis(50) }),
+            steps: Some(ObservedSteps { observer: u64::MAX, steps: Steps { count: seq, total: Duration::from_secs(seq) } }),
+        },
     }
 }
 
@@ -112,7 +120,8 @@ fn a_ledger_at_work_is_carried_unchanged() {
             }
         }
     }
-    assert!(offers > 0, "nothing was at work");
+    let bound = ledger.0.bounds(None).policies.remove(0);
+    assert!(offers > 0 && bound.measured_overshoot > 0.0, "nothing was at work: {bound:?}");
     ledger.apply(&Command::Lease { lease: Duration::from_secs(7), by: author() });
     ledger.apply(&Command::Fence { region: "eu".parse().expect("a name"), by: author() });
     let BudgetId { policy, subject, .. } = budget("acme");

@@ -2,7 +2,7 @@
 
 use quorate_coordinator::config::CoordinatorConfig;
 use quorate_coordinator::server::Coordinator;
-use quorate_shared::heartbeat::{Answer, Heartbeat, Number, PROTOCOL, Report, Response as Renewal, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, PROTOCOL, Report, Response as Renewal, Stamp, StoreReport};
 use reqwest::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
@@ -216,6 +216,7 @@ impl Agent {
             policies: self.policies,
             reports,
             store: StoreReport { kind: "embedded".into(), healthy: true },
+            clock: ClockReport::default(),
         }
     }
 

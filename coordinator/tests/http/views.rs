@@ -58,6 +58,8 @@ async fn metrics_are_named_by_the_rules() {
         "quorate_policy_overshoot_bound_tokens_per_period{policy=\"write-api\"} 0.0",
         "quorate_policy_change_pending{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_measured_tokens{policy=\"write-api\"} 0.0",
+        "quorate_policy_overshoot_measured_last_hour_tokens{policy=\"write-api\"} 0.0",
+        "quorate_policy_overshoot_beyond_bound_tokens{policy=\"write-api\"} 0.0",
         "quorate_ledger_alarms 0.0",
         "quorate_policy_set_version 1.0",
         concat!("quorate_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1.0"),

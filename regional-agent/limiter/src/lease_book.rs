@@ -18,8 +18,8 @@ use crate::draining::Draining;
 use crate::record::Renewal;
 use crate::unit_grants::{UnitGrants, is_over};
 use quorate_shared::heartbeat::{
-    Grant, Heartbeat, Holding, LONGEST_LEASE, Number, Offer, OpenWindow, PROTOCOL, PoliciesInForce, Report, Response, Spent, Stamp,
-    StoreReport,
+    ClockReport, Grant, Heartbeat, Holding, LONGEST_LEASE, Number, Offer, OpenWindow, PROTOCOL, PoliciesInForce, Reading, Report, Response,
+    Spent, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::{Drift, LocalTime, WindowLabel};
@@ -42,6 +42,8 @@ pub struct LeaseBook {
     taken: Number,
     /// The newest response of this session that is in force: the echo.
     applied: Option<Stamp>,
+    /// When that one arrived.
+    received: LocalTime,
     /// `D`.
     lease_horizon: LocalTime,
     /// `U`.
@@ -168,6 +170,7 @@ impl LeaseBook {
             sent: BTreeMap::new(),
             taken: Number { session, seq: 0 },
             applied: None,
+            received: now,
             lease_horizon: LocalTime::ZERO,
             floor_horizon: now.after(Drift::MAX.stretch(LONGEST_LEASE)),
             lender_horizons: BTreeMap::new(),
@@ -211,7 +214,7 @@ impl LeaseBook {
     }
 
     /// The heartbeat of this `seq`, about to be sent at `now`. `seq` was drawn before `now` was
-    /// read, and the account made after the newest response was applied.
+    /// read, and the account made after the newest response was applied and not before `now`.
     pub fn beat(&mut self, seq: u64, now: LocalTime, account: Account) -> Heartbeat {
         self.sent.insert(seq, now);
         self.units.tell(seq);
@@ -233,6 +236,10 @@ impl LeaseBook {
             reports: account.reports,
             spent: account.spent,
             store: account.store,
+            clock: ClockReport {
+                read: self.applied.map(|_| Reading { after: now.since(self.received), lag: Duration::ZERO }),
+                steps: None,
+            },
         }
     }
 
@@ -339,6 +346,7 @@ impl LeaseBook {
         self.drift = application.drift;
         self.applied = Some(application.stamp);
         self.draining.floors_applied(now, self.policies != application.policies, longest_drain);
+        self.received = application.received;
         self.policies = application.policies;
         self.holdings = application.holdings;
         self.loan_horizons.retain(|budget, _| self.holdings.get(budget).is_some_and(|h| !h.borrowed.is_empty()));

@@ -10,6 +10,7 @@ pub mod follower;
 pub mod lease_book;
 pub mod matching;
 pub mod record;
+pub mod step_watch;
 pub mod store;
 mod unit_grants;
 pub mod use_log;

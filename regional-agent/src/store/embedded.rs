@@ -7,9 +7,13 @@ use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
 use quorate_shared::time::StoreTime;
 use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
 /// What the record names as its store: the state ends with the process, so it is always this one.
 const IDENTITY: &str = "embedded";
+
+/// A task may be held up between a decision and its count.
+pub const COUNTING_LAG: Duration = Duration::from_millis(10);
 
 /// A [`MemoryStore`] behind a lock, on this host's monotonic clock.
 #[derive(Debug, Default)]

@@ -12,6 +12,8 @@ pub use redis::{RedisSettings, RedisStore};
 use quorate_limiter::decision::{Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_shared::heartbeat::Number;
+use quorate_shared::time::StoreTime;
+use std::time::Duration;
 
 /// One region's store.
 #[derive(Debug)]
@@ -20,6 +22,15 @@ pub enum Store {
     Embedded(Embedded),
     /// In a Redis: shared by the region's agents.
     Redis(RedisStore),
+}
+
+/// The number of a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The number.
+    pub seq: u64,
+    /// What the store's clock showed; `None` of a clock that nobody sets.
+    pub time: Option<StoreTime>,
 }
 
 /// Why a store did not answer.
@@ -69,6 +80,14 @@ impl Store {
         }
     }
 
+    /// How long after the store decided an admission may be counted here.
+    pub const fn counting_lag(&self) -> Duration {
+        match self {
+            Self::Embedded(_) => embedded::COUNTING_LAG,
+            Self::Redis(store) => store.decision_timeout(),
+        }
+    }
+
     /// True if it answered the last question put to it, whatever the answer.
     pub fn is_healthy(&self) -> bool {
         match self {
@@ -103,9 +122,9 @@ impl Store {
     }
 
     /// Draws the number of the next heartbeat of `session`, before it is sent (R8).
-    pub async fn draw_seq(&self, session: u64) -> Result<u64, LeaseError> {
+    pub async fn draw_seq(&self, session: u64) -> Result<Drawn, LeaseError> {
         match self {
-            Self::Embedded(store) => Ok(store.draw_seq(session)?),
+            Self::Embedded(store) => Ok(Drawn { seq: store.draw_seq(session)?, time: None }),
             Self::Redis(store) => store.draw_seq(session).await,
         }
     }

@@ -1,113 +1,8 @@
 use super::*;
-use crate::{Author, Command, Outcome};
+use crate::testing::{World, budget, by, set, tokens};
+use crate::{Command, Outcome};
 use quorate_shared::api::CapacityTokens;
-use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, PROTOCOL, Report, Stamp, StoreReport};
-use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Mode, OnStoreFailure, PolicySet, Region};
-use quorate_shared::time::Drift;
-use quorate_shared::units::{MicroTokens, PartsPerMillion};
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-const LEASE: Duration = Duration::from_secs(4);
-const OFFICE: Office = Office { term: 1, process: 1 };
-
-fn tokens(n: u64) -> MicroTokens {
-    MicroTokens::from_tokens(n).expect("few")
-}
-
-/// A limit of `rate` a second and as much at once, of which the floors are this part.
-fn set(rate: u64, floor: u32) -> PolicySet {
-    let policy = Policy {
-        name: "p".parse().expect("a name"),
-        generation: 0,
-        matches: BTreeMap::new(),
-        per: vec![],
-        limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) },
-        floor: FloorRule::Together(PartsPerMillion(floor)),
-        lendable: PartsPerMillion(900_000),
-        allow_overcommit: floor > 1_000_000,
-        cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: vec![],
-        on_store_failure: OnStoreFailure::Closed,
-        mode: Mode::Enforce,
-    };
-    let regions = ["eu", "us"].map(|name| (name.parse().expect("a name"), Region { weight: 1 }));
-    PolicySet { version: 0, regions: regions.into(), policies: vec![policy] }
-}
-
-fn budget() -> BudgetId {
-    let policy = "p".parse().expect("a name");
-    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
-    BudgetId { policy, generation: 1, subject }
-}
-
-fn at(ms: u64) -> LeaderTime {
-    LeaderTime::from_micros(ms * 1_000)
-}
-
-fn by() -> Author {
-    Author { who: "test".into(), when_ms: 0, why: None }
-}
-
-/// A ledger, and what each region last applied of its answers.
-struct World {
-    ledger: Ledger,
-    echoes: BTreeMap<&'static str, Stamp>,
-    seqs: BTreeMap<&'static str, u64>,
-}
-
-impl World {
-    fn new(rate: u64, floor: u32) -> Self {
-        let mut ledger = Ledger::default();
-        ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
-        let mut world = Self { ledger, echoes: BTreeMap::new(), seqs: BTreeMap::new() };
-        world.change(0, set(rate, floor));
-        world
-    }
-
-    fn change(&mut self, replaces: u64, set: PolicySet) {
-        let outcome = self.ledger.apply(1, &Command::Policies { replaces, set: Box::new(set), by: by() });
-        assert!(matches!(outcome, Outcome::Policies { .. }), "{outcome:?}");
-    }
-
-    /// One heartbeat, answered and applied at once. A demand of 0 reports nothing.
-    fn beat(&mut self, region: &'static str, ms: u64, demand: u64) {
-        let seq = self.seqs.entry(region).or_default();
-        *seq += 1;
-        let report = Report {
-            budget: budget(),
-            demand: tokens(demand),
-            admitted: MicroTokens::ZERO,
-            refused: MicroTokens::ZERO,
-            largest: MicroTokens::ZERO,
-        };
-        let heartbeat = Heartbeat {
-            protocol: PROTOCOL,
-            region: region.parse().expect("a name"),
-            agent: "a".into(),
-            number: Number { session: 1, seq: *seq },
-            nonce: 1,
-            echo: self.echoes.get(region).copied(),
-            drained: vec![],
-            floors_drained: self.echoes.get(region).copied(),
-            windows: vec![],
-            spent: vec![],
-            policies: None,
-            reports: if demand > 0 { vec![report] } else { vec![] },
-            store: StoreReport { kind: "memory".into(), healthy: true },
-        };
-        let stamped = self.ledger.stamp(heartbeat, OFFICE, at(ms));
-        match self.ledger.apply(1, &Command::Heartbeat(Box::new(stamped))) {
-            Outcome::Heartbeat(Answer::Renewed(response)) => self.echoes.insert(region, response.stamp),
-            other => panic!("not renewed: {other:?}"),
-        };
-    }
-
-    fn bound(&self, ms: u64) -> PolicyBound {
-        self.ledger.bounds(Some((OFFICE, at(ms)))).policies.remove(0)
-    }
-}
+use quorate_shared::heartbeat::{Holding, Number};
 
 #[test]
 fn floors_beyond_the_limit_are_in_the_bound() {
@@ -190,10 +85,7 @@ fn a_change_waits_for_those_who_hold_more_than_it_allows() {
 /// Breaks R4: more of the pool is held than there is.
 fn break_it(world: &mut World) {
     let share = world.ledger.budgets.get_mut(&budget()).expect("an entry").share(&"eu".parse().expect("a name"));
-    share.say(
-        Number { session: 1, seq: 2 },
-        quorate_shared::heartbeat::Holding { pool: Capacity::new(tokens(60), tokens(60)), ..Default::default() },
-    );
+    share.say(Number { session: 1, seq: 2 }, Holding { pool: Capacity::new(tokens(60), tokens(60)), ..Default::default() });
 }
 
 fn clear(world: &mut World, policy: &str) -> (usize, Vec<String>) {

@@ -7,13 +7,14 @@ mod script;
 mod tests;
 mod wire;
 
-use super::{LeaseError, StoreError};
+use super::{Drawn, LeaseError, StoreError};
 use link::{Call, Link};
 use quorate_limiter::decision::{Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::policy::Shape;
+use quorate_shared::time::StoreTime;
 use script::{Script, Scripts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,6 +83,11 @@ impl RedisStore {
         })
     }
 
+    /// After this a decision is no decision.
+    pub const fn decision_timeout(&self) -> Duration {
+        self.decision_timeout
+    }
+
     /// See [`super::Store::is_healthy`].
     pub fn is_healthy(&self) -> bool {
         self.link.is_healthy()
@@ -111,8 +117,9 @@ impl RedisStore {
     }
 
     /// See [`super::Store::draw_seq`].
-    pub async fn draw_seq(&self, session: u64) -> Result<u64, LeaseError> {
-        Ok(self.lease(&self.scripts.draw, vec![session.to_string()]).await?.number()?)
+    pub async fn draw_seq(&self, session: u64) -> Result<Drawn, LeaseError> {
+        let mut words = self.lease(&self.scripts.draw, vec![session.to_string()]).await?;
+        Ok(Drawn { seq: words.number()?, time: Some(StoreTime::from_micros(words.number()?)) })
     }
 
     /// See [`super::Store::take`].

@@ -2,6 +2,7 @@
 //! same answers, and after each operation the same record and the same buckets, to the last digit.
 
 use super::*;
+use crate::store::Drawn;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
@@ -219,7 +220,7 @@ impl Both<'_> {
             }
             Operation::Draw { newer } => {
                 let session = self.record().session + newer;
-                let expected = self.memory.draw_seq(self.now, session);
+                let expected = self.memory.draw_seq(self.now, session).map(|seq| Drawn { seq, time: Some(self.now) });
                 let got = self.runtime.block_on(self.redis.draw_seq(session));
                 same(expected, got)
             }

@@ -88,7 +88,7 @@ fn genesis(number: Number) -> Finish {
 /// Opens session 1 and applies its first response: buckets are full.
 async fn begin(store: &RedisStore) -> Result<(), LeaseError> {
     store.open_session(&opening(1)).await?;
-    let number = Number { session: 1, seq: store.draw_seq(1).await? };
+    let number = Number { session: 1, seq: store.draw_seq(1).await?.seq };
     store.take(number).await?;
     store.finish(&genesis(number)).await
 }

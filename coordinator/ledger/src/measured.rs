@@ -1,0 +1,156 @@
+//! The overshoot that was measured of each policy, against the bound that held at that time.
+
+use crate::Ledger;
+use crate::recent::LastHour;
+use quorate_shared::bound::excess;
+use quorate_shared::heartbeat::Heartbeat;
+use quorate_shared::names::PolicyName;
+use quorate_shared::time::LeaderTime;
+use quorate_shared::units::MicroTokens;
+use serde::{Deserialize, Serialize};
+
+/// The worst of one policy's budgets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Since the policy is there.
+    pub worst: MicroTokens,
+    pub last_hour: LastHour<MicroTokens>,
+    /// The most by which it exceeded the bound in force when it was measured.
+    pub beyond_bound: MicroTokens,
+}
+
+impl Ledger {
+    /// Notes what was measured of one of the policy's budgets.
+    pub(crate) fn note_overshoot(&mut self, name: &PolicyName, overshoot: MicroTokens, at: LeaderTime) {
+        let Some(policy) = self.policies.active.set.policy(name) else { return };
+        let bound = excess(policy, &self.circumstances(policy));
+        let measured = self.measured.entry(name.clone()).or_default();
+        measured.worst = measured.worst.max(overshoot);
+        measured.last_hour.note(overshoot, at);
+        if let Some(bound) = bound {
+            measured.beyond_bound = measured.beyond_bound.max(overshoot.saturating_sub(bound.burst));
+        }
+    }
+
+    /// An instant of the present office before which the heartbeat's reports were not read: they
+    /// were read so long after the agent received the response that it echoes, hence after the
+    /// leader dated that one. `None`: nobody can say.
+    pub(crate) fn reports_read(&self, beat: &Heartbeat, at: LeaderTime) -> Option<LeaderTime> {
+        let (reading, echo) = (beat.clock.read?, beat.echo.filter(|echo| echo.office == self.clock.office)?);
+        let drift = self.founding.as_ref()?.drift;
+        let read = echo.at.after(drift.shrink(reading.after)).as_micros();
+        let lag = u64::try_from(drift.stretch(reading.lag).as_micros()).unwrap_or(u64::MAX);
+        Some(LeaderTime::from_micros(read.saturating_sub(lag)).min(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{World, tokens};
+    use quorate_shared::bound::Steps;
+    use quorate_shared::heartbeat::{ObservedSteps, Office};
+    use std::time::Duration;
+
+    /// A limit of 100 a second and 100 at once; each second either region admits so much.
+    fn used(world: &mut World, seconds: std::ops::Range<u64>, each: u64) {
+        for second in seconds {
+            world.report("eu", second * 1_000, tokens(each), 50);
+            world.report("us", second * 1_000 + 500, tokens(each), 50);
+        }
+    }
+
+    fn measured(world: &World) -> [f64; 3] {
+        let bound = world.bound(0);
+        [bound.measured_overshoot, bound.measured_overshoot_last_hour, bound.measured_beyond_bound]
+    }
+
+    #[test]
+    fn the_whole_limit_used_is_no_overshoot_and_more_is_one_beyond_the_bound() {
+        let mut world = World::new(100, 1_000_000);
+        used(&mut world, 1..60, 50);
+        assert_eq!(measured(&world), [0.0; 3]);
+        used(&mut world, 60..61, 250);
+        // 500 in a second, less the burst, a second's refill, and what a report covers
+        let [worst, last_hour, beyond] = measured(&world);
+        assert!(worst > 150.0 && worst < 300.0, "{worst}");
+        assert_eq!((last_hour, beyond), (worst, worst));
+    }
+
+    #[test]
+    fn within_what_floors_were_promised_nothing_is_broken() {
+        let mut world = World::new(100, 1_500_000);
+        used(&mut world, 1..600, 75);
+        assert_eq!(measured(&world), [0.0; 3], "the bound has a rate, which is no overshoot");
+        used(&mut world, 600..601, 75 + 100);
+        let [worst, _, beyond] = measured(&world);
+        assert!(worst > 0.0 && worst <= 50.0, "{worst}");
+        assert_eq!(beyond, 0.0, "the floors' bursts exceed the limit's by 50");
+    }
+
+    #[test]
+    fn the_last_hour_forgets_and_the_worst_does_not() {
+        let mut world = World::new(100, 1_000_000);
+        used(&mut world, 1..3, 50);
+        used(&mut world, 3..4, 250);
+        let [worst, ..] = measured(&world);
+        assert!(worst > 0.0);
+        for second in (4..4_300).step_by(2) {
+            world.report("eu", second * 1_000, tokens(50), 50);
+        }
+        assert_eq!(measured(&world), [worst, 0.0, worst]);
+    }
+
+    #[test]
+    fn another_office_keeps_the_last_hour_and_measures_none_of_what_it_cannot_date() {
+        let mut world = World::new(100, 1_000_000);
+        used(&mut world, 1..3, 50);
+        used(&mut world, 3..4, 250);
+        let before = measured(&world);
+        assert!(before[0] > 0.0);
+        world.office = Office { term: 2, process: 2 };
+        // its echoes are of the former office
+        world.report("eu", 10, tokens(5_000), 5);
+        world.report("us", 20, tokens(5_000), 5);
+        assert_eq!(measured(&world), before);
+        used(&mut world, 1..3_000, 50);
+        assert_eq!(measured(&world), before, "nobody knows that it is an hour old");
+        for second in (3_000..4_300).step_by(2) {
+            world.report("eu", second * 1_000, tokens(50), 50);
+        }
+        assert_eq!(measured(&world), [before[0], 0.0, before[0]]);
+    }
+
+    #[test]
+    fn reports_on_a_slow_way_are_not_taken_for_an_overshoot() {
+        let mut world = World::new(100, 1_000_000);
+        used(&mut world, 1..3, 50);
+        // sent each second, but held up: all arrive within a moment
+        for n in 0..3 {
+            world.report("eu", 6_000 + n, tokens(50), 3_000 - 1_000 * n);
+            world.report("us", 6_010 + n, tokens(50), 3_000 - 1_000 * n);
+        }
+        assert_eq!(measured(&world), [0.0; 3]);
+    }
+
+    #[test]
+    fn a_step_of_a_stores_clock_is_in_the_bound_for_an_hour_and_counted_once() {
+        let mut world = World::new(100, 1_000_000);
+        let step = |observer, count, ms| ObservedSteps { observer, steps: Steps { count, total: Duration::from_millis(ms) } };
+        let beat = |world: &mut World, region, ms, seen| {
+            let mut heartbeat = world.heartbeat(region, 0, MicroTokens::ZERO);
+            heartbeat.clock.steps = seen;
+            world.send(region, ms, heartbeat);
+            world.bound(ms).bound.overshoot_bound.map(|tokens| (tokens * 1e6) as u64)
+        };
+        assert_eq!(beat(&mut world, "eu", 1_000, None), Some(0));
+        assert_eq!(beat(&mut world, "eu", 2_000, Some(step(7, 1, 250))), Some(25_000_001));
+        assert_eq!(beat(&mut world, "eu", 3_000, Some(step(7, 1, 250))), Some(25_000_001), "the same");
+        assert_eq!(beat(&mut world, "us", 3_000, Some(step(8, 1, 10_000))), Some(200_000_000), "two buckets full at most");
+        assert_eq!(beat(&mut world, "eu", 4_000, Some(step(9, 1, 100))), Some(300_000_000), "an agent that restarted counts anew");
+        world.office = Office { term: 2, process: 2 };
+        assert_eq!(beat(&mut world, "eu", 10, Some(step(9, 1, 100))), Some(300_000_000));
+        assert_eq!(beat(&mut world, "eu", 4_000_000, Some(step(9, 1, 100))), Some(300_000_000));
+        assert_eq!(beat(&mut world, "eu", 4_300_000, Some(step(9, 1, 100))), Some(0));
+    }
+}
