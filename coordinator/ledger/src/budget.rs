@@ -9,7 +9,7 @@ use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// How many holdings are told apart that a region was told of since its echo.
@@ -102,6 +102,13 @@ impl Share {
     /// The most that it may use beyond its own floor.
     pub fn extra_held(&self) -> Capacity {
         self.said.iter().map(|(_, h)| h.pool.plus(h.borrowed_total())).fold(Capacity::ZERO, Capacity::max)
+    }
+
+    /// The worst of all that the region may be acting on: the most of pool and of each loan, the least lent.
+    pub fn held(&self) -> Holding {
+        let lenders: BTreeSet<&RegionName> = self.said.iter().flat_map(|(_, h)| h.borrowed.keys()).collect();
+        let borrowed = lenders.into_iter().map(|lender| (lender.clone(), self.borrowed_held(lender))).collect();
+        Holding { pool: self.pool_held(), lent: self.lent_held(), borrowed }
     }
 
     /// Forgets what was said before response `echo`, which is in force, and under which alone past

@@ -4,7 +4,7 @@ use crate::Ledger;
 use crate::budget::{BudgetEntry, Share};
 use crate::session::Session;
 use quorate_shared::api::{BudgetShare, BudgetState, CapacityTokens, RegionState, Regions, StoreStatus};
-use quorate_shared::heartbeat::Office;
+use quorate_shared::heartbeat::{Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -65,6 +65,12 @@ impl Ledger {
     pub fn budgets<'a>(&'a self, policy: Option<&'a PolicyName>) -> impl Iterator<Item = BudgetState> + 'a {
         let wanted = move |id: &BudgetId| policy.is_none_or(|p| id.policy == *p);
         self.budgets.iter().filter(move |(id, _)| wanted(id)).filter_map(|(id, entry)| self.budget_state(id, entry))
+    }
+
+    /// What a region may be acting on of a budget, at worst: the most of pool and of each loan, the
+    /// least of its own floor lent. R4 sums these.
+    pub fn held(&self, budget: &BudgetId, region: &RegionName) -> Holding {
+        self.budgets.get(budget).and_then(|entry| entry.shares.get(region)).map(Share::held).unwrap_or_default()
     }
 
     fn budget_state(&self, id: &BudgetId, entry: &BudgetEntry) -> Option<BudgetState> {

@@ -31,7 +31,7 @@ use std::time::Duration;
 const OUTSTANDING: usize = 16;
 
 /// What one region holds, until when, and what it may promise: one session of its renewing agent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LeaseBook {
     region: RegionName,
     agent: String,

@@ -1,0 +1,104 @@
+//! The ledger, the lease book and the record with two regions and two leaders: not some schedules
+//! but all that there are, as far as a setting lets things happen. docs/testing.md says how far.
+#![allow(clippy::expect_used, clippy::panic, clippy::disallowed_macros, reason = "a test, which prints how much it explored")]
+
+mod canonical;
+mod coordinators;
+mod exploration;
+mod model;
+mod region;
+mod setting;
+mod state;
+
+use exploration::Exploration;
+use model::{ELSEWHERE, ENDS, GIVEN_BACK, LENT_BACK, LENT_TO_FIRST, LENT_TO_SECOND, POOL_MOVES, WHOLE_AGAIN};
+use quorate_shared::time::Drift;
+use setting::{Left, Setting};
+use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use std::time::Duration;
+
+/// How much there was to explore, at least. More or less is no fault: rules may change.
+struct AtLeast {
+    states: usize,
+    depth: usize,
+}
+
+/// Explores all of a setting: nothing must be broken, and each of `reached` must come to pass.
+fn explore(setting: Setting, least: AtLeast, reached: &[&str]) {
+    let checker = Exploration::of(setting).checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+    println!("{states} states, {} transitions, depth {depth}", checker.state_count());
+    for property in checker.model().properties() {
+        let found = checker.discovery(property.name);
+        match property.expectation {
+            Expectation::Sometimes => assert!(found.is_some() || !reached.contains(&property.name), "never happens: {}", property.name),
+            _ => assert!(found.is_none(), "broken: {}, after {:?}", property.name, found.map(|path| path.into_actions())),
+        }
+    }
+    assert!(checker.is_done(), "states are left over");
+    assert!(states >= least.states && depth >= least.depth, "there was less to explore than there should be");
+}
+
+/// Clocks all alike and a lease that has just begun, with so many heartbeats and one turn of the demand.
+fn setting(beats: [u8; 2]) -> Setting {
+    Setting {
+        left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0 },
+        lent: true,
+        one_at_a_time: true,
+        stepwise: false,
+        tick: Duration::from_secs(60),
+        drift: Drift::from_ppm(0).expect("in range"),
+        agents: [1_000_000; 2],
+        leaders: [1_000_000; 2],
+    }
+}
+
+fn with(setting: Setting, change: impl FnOnce(&mut Left)) -> Setting {
+    let mut changed = setting;
+    change(&mut changed.left);
+    changed
+}
+
+/// All that a lease can come to.
+const ALL: [&str; 8] = [POOL_MOVES, LENT_TO_FIRST, LENT_TO_SECOND, LENT_BACK, GIVEN_BACK, ENDS, ELSEWHERE, WHOLE_AGAIN];
+
+#[test]
+fn heartbeats_of_two_regions() {
+    explore(setting([2, 2]), AtLeast { states: 500_000, depth: 25 }, &ALL);
+}
+
+#[test]
+fn another_leader() {
+    let setting = with(setting([2, 1]), |left| left.elections = 1);
+    explore(setting, AtLeast { states: 500_000, depth: 20 }, &[POOL_MOVES, LENT_TO_FIRST, ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+fn an_agent_that_starts_again() {
+    let setting = with(setting([2, 1]), |left| left.restarts = 1);
+    explore(setting, AtLeast { states: 300_000, depth: 20 }, &[POOL_MOVES, LENT_TO_FIRST, ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+fn a_store_that_loses_everything() {
+    let setting = with(setting([3, 1]), |left| (left.losses, left.swings) = (1, 0));
+    explore(setting, AtLeast { states: 200_000, depth: 20 }, &[LENT_TO_FIRST, ENDS, WHOLE_AGAIN]);
+}
+
+#[test]
+fn a_cluster_that_begins() {
+    let setting = Setting { lent: false, ..setting([2, 2]) };
+    explore(setting, AtLeast { states: 500_000, depth: 20 }, &[POOL_MOVES, LENT_TO_FIRST, ENDS]);
+}
+
+#[test]
+fn answers_that_overlap_and_steps_that_take_long() {
+    let setting = Setting { one_at_a_time: false, stepwise: true, ..setting([2, 1]) };
+    explore(setting, AtLeast { states: 300_000, depth: 20 }, &[POOL_MOVES, LENT_TO_FIRST, ENDS, ELSEWHERE]);
+}
+
+#[test]
+fn half_a_lease_at_a_time() {
+    let setting = Setting { tick: Duration::from_secs(30), ..setting([1, 1]) };
+    explore(setting, AtLeast { states: 50_000, depth: 20 }, &[POOL_MOVES, ENDS]);
+}

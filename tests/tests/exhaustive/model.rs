@@ -1,0 +1,117 @@
+//! The model that the checker explores: states, what may happen in them, what must hold in each.
+
+use super::exploration::Exploration;
+use super::setting;
+use super::state::{Action, State};
+use quorate_shared::heartbeat::Holding;
+use stateright::{Model, Property};
+
+impl Model for Exploration {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::first(self)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        state.actions(self, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        state.after(self, action)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut all = promises();
+        all.extend(events());
+        all
+    }
+}
+
+/// What must hold in every state.
+fn promises() -> Vec<Property<Exploration>> {
+    vec![
+        Property::<Exploration>::always("entitlements add up to at most the limit", |_, s| s.total_use().fits(setting::limit())),
+        Property::<Exploration>::always("no part is used twice", |_, s| no_part_is_used_twice(s)),
+        Property::<Exploration>::always("the ledger's own check holds", |_, s| ledger_is_sound(s)),
+        Property::<Exploration>::always("what a region goes by is what the ledger reckons with", |_, s| {
+            (0..2).all(|region| is_reckoned_with(s, region))
+        }),
+        Property::<Exploration>::always("an entry of an office that is over changes nothing", |_, s| !s.coordinators.refused_entry_counted),
+    ]
+}
+
+/// The second region uses the pool.
+pub const POOL_MOVES: &str = "the pool is used in the second region";
+/// The first region uses the second's floor.
+pub const LENT_TO_FIRST: &str = "the second's floor is used in the first region";
+/// The second region uses the first's floor.
+pub const LENT_TO_SECOND: &str = "the first's floor is used in the second region";
+/// What was lent one way is lent the other way.
+pub const LENT_BACK: &str = "the second region has its floor back and the first leaves its own alone";
+/// The borrower says so, and the lender takes it back under its lease.
+pub const GIVEN_BACK: &str = "a loan is given back before it ends";
+/// The ledger takes back what a region holds.
+pub const ENDS: &str = "a lease ends";
+/// And gives it to the other.
+pub const ELSEWHERE: &str = "what a lease had is used elsewhere once it has ended";
+/// A region that lent its floor and hears nothing has it back.
+pub const WHOLE_AGAIN: &str = "a lender that hears nothing has its floor back";
+
+/// What must happen in some state, or the promises would hold of nothing.
+fn events() -> Vec<Property<Exploration>> {
+    vec![
+        Property::<Exploration>::sometimes(POOL_MOVES, |_, s| uses_pool(s, 1)),
+        Property::<Exploration>::sometimes(LENT_TO_FIRST, |_, s| s.uses(0).loan == setting::floor()),
+        Property::<Exploration>::sometimes(LENT_TO_SECOND, |_, s| s.uses(1).loan == setting::floor()),
+        Property::<Exploration>::sometimes(LENT_BACK, |_, s| s.uses(1).own == setting::floor() && s.uses(0).own.is_zero()),
+        Property::<Exploration>::sometimes(GIVEN_BACK, |_, s| given_back(s)),
+        Property::<Exploration>::sometimes(ENDS, |_, s| has_ended(s, 0)),
+        Property::<Exploration>::sometimes(ELSEWHERE, |_, s| has_ended(s, 0) && uses_pool(s, 1)),
+        Property::<Exploration>::sometimes(WHOLE_AGAIN, |_, s| !holding(s, 1).lent.is_zero() && s.uses(1).own == setting::floor()),
+    ]
+}
+
+fn no_part_is_used_twice(state: &State) -> bool {
+    let [a, b] = [state.uses(0), state.uses(1)];
+    let floors = [a.own.plus(b.loan), b.own.plus(a.loan)];
+    floors.into_iter().all(|used| used.fits(setting::floor())) && a.pool.plus(b.pool).fits(setting::pool())
+}
+
+/// docs/protocol.md, "Why it holds", C: while a region may use leased parts, each is at most what the
+/// ledger takes it for; while it does not have its whole floor, it leaves at least as much alone.
+fn is_reckoned_with(state: &State, region: usize) -> bool {
+    let (agent, now) = (&state.regions[region].value, state.local(region));
+    let held = state.coordinators.ledger.value.held(&setting::budget(), &setting::name(region));
+    let uses = agent.uses(now);
+    let leaves = agent.has_whole_floor(now) || held.lent.fits(agent.holding().lent);
+    uses.pool.fits(held.pool) && uses.loan.fits(held.borrowed_total()) && leaves
+}
+
+fn ledger_is_sound(state: &State) -> bool {
+    let ledger = &state.coordinators.ledger.value;
+    ledger.check().is_ok() && ledger.alarms().next().is_none()
+}
+
+fn holding(state: &State, region: usize) -> Holding {
+    state.regions[region].value.holding()
+}
+
+fn uses_pool(state: &State, region: usize) -> bool {
+    state.uses(region).pool == setting::pool()
+}
+
+/// True if the ledger has taken back what the region's record still has.
+fn has_ended(state: &State, region: usize) -> bool {
+    let held = state.coordinators.ledger.value.held(&setting::budget(), &setting::name(region));
+    !holding(state, region).pool.is_zero() && held.pool.is_zero()
+}
+
+/// True if the second region, which lent its floor to the first, has it back before the whole floor
+/// would be its own anyway.
+fn given_back(state: &State) -> bool {
+    let lender = &state.regions[1].value;
+    let early = lender.is_leased(state.local(1)) && !lender.has_whole_floor(state.local(1));
+    early && holding(state, 1).lent.is_zero() && holding(state, 0).borrowed_total().is_zero()
+}

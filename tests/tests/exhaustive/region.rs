@@ -1,0 +1,263 @@
+//! One region: the real lease book and the real record, and every step between them.
+
+use super::setting;
+use quorate_limiter::lease_book::{Account, Application, LeaseBook};
+use quorate_limiter::record::{Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
+use quorate_limiter::store::MemoryStore;
+use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Holding, Number, PoliciesInForce, Report, Response, StoreReport};
+use quorate_shared::names::BudgetId;
+use quorate_shared::time::{Drift, LocalTime, StoreTime};
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::time::Duration;
+
+/// Only buckets ask the store for the time, and there are none here.
+const STORE_TIME: StoreTime = StoreTime::from_micros(1_000_000);
+
+/// A region whose agent runs.
+#[derive(Clone, Debug)]
+pub struct Region {
+    which: usize,
+    store: MemoryStore,
+    /// The run of the store.
+    run: u64,
+    book: LeaseBook,
+    applying: Option<(Application, Step)>,
+    /// Arrived while another was being applied.
+    waiting: Option<(Response, LocalTime)>,
+    /// What the agent's disk remembers.
+    in_force: PoliciesInForce,
+    greatest_session: u64,
+    /// Stand for random numbers: never the same twice.
+    nonces: u64,
+}
+
+/// What comes next in the application of a response. It was taken by the store when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Reduce,
+    Finish,
+    Increase,
+}
+
+/// What a region may use of the budget at one instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Of its own floor.
+    pub own: Capacity,
+    /// Of the pool.
+    pub pool: Capacity,
+    /// Of the other region's floor.
+    pub loan: Capacity,
+}
+
+impl Use {
+    /// The entitlement.
+    pub fn total(self) -> Capacity {
+        self.own.plus(self.pool).plus(self.loan)
+    }
+}
+
+impl Region {
+    /// A region that starts for the first time.
+    pub fn new(which: usize, now: LocalTime) -> Self {
+        let nobody = LeaseBook::open(setting::name(which), String::new(), 0, 0, Default::default(), Default::default(), now);
+        let mut region = Self {
+            which,
+            store: MemoryStore::default(),
+            run: 1,
+            book: nobody,
+            applying: None,
+            waiting: None,
+            in_force: PoliciesInForce::default(),
+            greatest_session: 0,
+            nonces: 0,
+        };
+        region.restart(now);
+        region
+    }
+
+    /// The agent dies, wherever it is, and starts again. That it is down for a while adds nothing:
+    /// until its first response an agent that has started may use less than any other.
+    pub fn restart(&mut self, now: LocalTime) {
+        self.nonces += 1;
+        self.applying = None;
+        self.waiting = None;
+        let run = self.run.to_string();
+        let stored = self.store.record(STORE_TIME);
+        let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
+        let trusted = stored.filter(|r| r.store == run);
+        let policies = trusted.map_or(self.in_force, |r| r.policies);
+        let opened = self.store.open_session(STORE_TIME, &Opening { session, burn: false, policies }, &run);
+        assert!(opened.is_ok(), "a greater session is never refused");
+        let record = self.record().clone();
+        self.book = LeaseBook::open(setting::name(self.which), String::new(), session, self.nonces, record.holdings, record.policies, now);
+    }
+
+    /// The store loses everything, and with it the agent what it remembers of sessions.
+    pub fn lose_store(&mut self, now: LocalTime) {
+        self.run += 1;
+        self.store = MemoryStore::default();
+        self.restart(now);
+    }
+
+    fn record(&self) -> &Record {
+        self.store.record(STORE_TIME).expect("a session is open")
+    }
+
+    /// The next heartbeat.
+    pub fn beat(&mut self, now: LocalTime) -> Heartbeat {
+        let seq = self.store.draw_seq(STORE_TIME, self.book.session()).expect("the session is open");
+        let all = Report {
+            budget: setting::budget(),
+            demand: setting::limit().rate,
+            admitted: MicroTokens::ZERO,
+            refused: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
+        };
+        let store = StoreReport { kind: String::new(), healthy: true };
+        let account = Account { policies_read: Some(1), reports: vec![all], windows: vec![], spent: vec![], store };
+        let beat = self.book.beat(seq, now, account);
+        // only dates the reports, for the measured overshoot
+        Heartbeat { clock: ClockReport::default(), ..beat }
+    }
+
+    /// False if an answer would change nothing now, and so never again.
+    pub fn heeds(&self, answer: &Answer) -> bool {
+        match answer {
+            Answer::Renewed(response) => self.book.clone().receive(response, LocalTime::ZERO).is_ok() && !self.is_waiting_for(response),
+            Answer::Stale { newest } => self.is_overtaken(*newest),
+            Answer::UnknownRegion => false,
+        }
+    }
+
+    /// True of the heartbeat that was sent last.
+    pub fn awaits(&self, beat: &Heartbeat) -> bool {
+        let record = self.record();
+        beat.number == Number { session: record.session, seq: record.seq } && beat.nonce == self.nonces
+    }
+
+    fn is_waiting_for(&self, response: &Response) -> bool {
+        self.waiting.as_ref().is_some_and(|(waiting, _)| waiting.stamp.number >= response.stamp.number)
+    }
+
+    /// True if another session of this region is known to the coordinators, under a number as great.
+    fn is_overtaken(&self, newest: Number) -> bool {
+        let session = self.book.session();
+        newest.session > session || (newest.session == session && !self.book.is_applied())
+    }
+
+    /// An answer arrives.
+    pub fn receive(&mut self, answer: &Answer, now: LocalTime) {
+        match answer {
+            Answer::Stale { newest } if self.is_overtaken(*newest) => {
+                self.greatest_session = newest.session;
+                self.restart(now);
+            }
+            Answer::Renewed(response) if self.applying.is_some() => self.waiting = Some((response.as_ref().clone(), now)),
+            Answer::Renewed(response) => self.begin(response, now),
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, response: &Response, received: LocalTime) {
+        let Ok(application) = self.book.receive(response, received) else { return };
+        self.in_force = response.policies;
+        let taken = self.store.take(STORE_TIME, application.stamp.number);
+        let first = if application.reductions.is_empty() { Step::Finish } else { Step::Reduce };
+        self.applying = taken.ok().map(|()| (application, first));
+    }
+
+    /// True while a response is being applied.
+    pub fn is_applying(&self) -> bool {
+        self.applying.is_some()
+    }
+
+    /// The next step of the application. If the store refuses, book and store may differ: another session.
+    pub fn step(&mut self, now: LocalTime) {
+        let Some((application, step)) = self.applying.take() else { return };
+        let number = application.stamp.number;
+        let done = match step {
+            Step::Reduce => self.write(number, &application.reductions, now),
+            Step::Finish => self.finish(&application, now),
+            Step::Increase => self.write(number, &application.increases, now),
+        };
+        if done.is_err() {
+            return self.restart(now);
+        }
+        match step {
+            Step::Reduce => self.applying = Some((application, Step::Finish)),
+            Step::Finish if !application.increases.is_empty() => self.applying = Some((application, Step::Increase)),
+            Step::Finish | Step::Increase => {
+                if let Some((response, received)) = self.waiting.take() {
+                    self.begin(&response, received);
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self, application: &Application, now: LocalTime) -> Result<(), Refusal> {
+        let finish = Finish {
+            stamp: application.stamp,
+            policies: application.policies,
+            full: application.full,
+            genesis: application.genesis,
+            lapsed: self.book.lapsed(application, now),
+            changed: Vec::new(),
+            renewal: application.renewal(),
+        };
+        self.store.finish(STORE_TIME, &finish)?;
+        self.book.applied(application.clone(), now, Duration::ZERO);
+        Ok(())
+    }
+
+    fn write(&mut self, number: Number, holdings: &[(BudgetId, Holding)], now: LocalTime) -> Result<(), Refusal> {
+        let settle =
+            |(budget, holding): &(BudgetId, Holding)| Settlement { budget: budget.clone(), holding: holding.clone(), standing: None };
+        let settlements = holdings.iter().map(settle).collect();
+        self.store
+            .write(STORE_TIME, &HoldingsChange { number, view: self.book.view(now), drift: Drift::default(), settlements, grants: vec![] })
+    }
+
+    /// What it holds of the budget by its record.
+    pub fn holding(&self) -> Holding {
+        self.record().holding(&setting::budget(), setting::floor())
+    }
+
+    /// True if it has applied a response of its session and the lease has not ended.
+    pub fn is_leased(&self, now: LocalTime) -> bool {
+        self.book.view(now).leased && self.record().is_known_by(self.book.view(now).number)
+    }
+
+    /// True if it may use its whole floor whatever it has lent.
+    pub fn has_whole_floor(&self, now: LocalTime) -> bool {
+        self.book.view(now).whole_floor && self.record().is_known_by(self.book.view(now).number)
+    }
+
+    /// What it may use of the budget now.
+    pub fn uses(&self, now: LocalTime) -> Use {
+        let view = self.book.view(now);
+        if view.policies.active == 0 || self.record().policies != view.policies {
+            return Use::default();
+        }
+        let holding = self.holding();
+        let (leased, whole) = (self.is_leased(now), self.has_whole_floor(now));
+        let part = |holding: Holding, floor| holding.entitlement(floor, whole, leased, |l| !view.lapsed_lenders.contains(l));
+        let own = Holding { lent: holding.lent, ..Holding::default() };
+        let pool = Holding { pool: holding.pool, ..Holding::default() };
+        let loan = Holding { borrowed: holding.borrowed, ..Holding::default() };
+        Use { own: part(own, setting::floor()), pool: part(pool, Capacity::ZERO), loan: part(loan, Capacity::ZERO) }
+    }
+
+    /// All that its future depends on. When buckets were settled it does not.
+    pub fn text(&self) -> String {
+        let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at: None, ..self.record().clone() };
+        let Self { which, store: _, run, book, applying, waiting, in_force, greatest_session, nonces } = self;
+        // as does the book's date of the last answer
+        let book = format!("{book:?}");
+        let (before, rest) = book.split_once("received: ").expect("a field");
+        let (_, after) = rest.split_once("lease_horizon: ").expect("the next");
+        format!(
+            "{which} {record:?} {run} {before} lease_horizon: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
+        )
+    }
+}

@@ -1,0 +1,124 @@
+//! What one exploration allows to happen, and the policy under which it does.
+
+use quorate_shared::heartbeat::Holding;
+use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::time::Drift;
+use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// The longest lease that there may be, so that an agent which does not know `L` reckons with about the same.
+pub const LEASE: Duration = quorate_shared::heartbeat::LONGEST_LEASE;
+
+/// How often each thing may still happen. What is not named here may happen at any time and any number of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Left {
+    /// Heartbeats, by region.
+    pub beats: [u8; 2],
+    /// New leaders.
+    pub elections: u8,
+    /// Turns of what the leader would like to give to whom.
+    pub swings: u8,
+    /// Restarts of an agent.
+    pub restarts: u8,
+    /// Losses of a store, its agent included.
+    pub losses: u8,
+}
+
+/// One exploration.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// How often each thing may happen.
+    pub left: Left,
+    /// True to begin with a region that holds the pool and a loan; else nobody has been heard of.
+    pub lent: bool,
+    /// True if an agent sends its next heartbeat only when it has applied the answer to the last, or no
+    /// longer waits for it, as the real one does; else answers overlap, as the rules allow.
+    pub one_at_a_time: bool,
+    /// True if there may be time between the steps of applying a response, and an end of the agent.
+    pub stepwise: bool,
+    /// Time goes on by so much.
+    pub tick: Duration,
+    /// ρ.
+    pub drift: Drift,
+    /// How fast the agents' clocks run, in millionths of true time.
+    pub agents: [u64; 2],
+    /// The same for the first leader and the second.
+    pub leaders: [u64; 2],
+}
+
+static NAMES: LazyLock<[RegionName; 2]> = LazyLock::new(|| ["a", "b"].map(|name| name.parse().expect("a name")));
+
+static BUDGET: LazyLock<BudgetId> = LazyLock::new(|| {
+    let policy = "p".parse().expect("a name");
+    let subject = SubjectHash::of(&key(), &policy, []);
+    BudgetId { policy, generation: 1, subject }
+});
+
+/// The two regions.
+pub fn name(region: usize) -> RegionName {
+    NAMES[region].clone()
+}
+
+/// The one budget.
+pub fn budget() -> BudgetId {
+    BUDGET.clone()
+}
+
+/// For hashing subjects.
+pub fn key() -> SubjectKey {
+    SubjectKey::new([0; 32])
+}
+
+fn tokens(n: u64) -> Capacity {
+    let tokens = MicroTokens::from_tokens(n).expect("few");
+    Capacity::new(tokens, tokens)
+}
+
+/// Of the budget.
+pub const LIMIT: u64 = 4;
+
+/// `R`.
+pub fn limit() -> Capacity {
+    tokens(LIMIT)
+}
+
+/// Each region's static share, all of which may be lent.
+pub fn floor() -> Capacity {
+    tokens(LIMIT / 4)
+}
+
+/// `R − Σ f`.
+pub fn pool() -> Capacity {
+    tokens(LIMIT / 2)
+}
+
+/// Half of the limit is in no floor.
+pub fn policies() -> PolicySet {
+    let Capacity { rate, burst } = limit();
+    let policy = Policy {
+        name: "p".parse().expect("a name"),
+        generation: 0,
+        matches: BTreeMap::new(),
+        per: vec![],
+        limit: Limit::TokenBucket { rate, period: Duration::from_secs(1), burst },
+        floor: FloorRule::Together(PartsPerMillion(500_000)),
+        lendable: PartsPerMillion::WHOLE,
+        allow_overcommit: false,
+        cost: CostRule::Fixed(MicroTokens::TOKEN),
+        overrides: vec![],
+        on_store_failure: OnStoreFailure::Closed,
+        mode: Mode::Enforce,
+    };
+    let region = quorate_shared::policy::Region { weight: 1 };
+    PolicySet { version: 0, regions: [0, 1].map(|r| (name(r), region)).into(), policies: vec![policy] }
+}
+
+/// Everything to one region: the pool and all that the other may lend.
+pub fn all_to(favoured: usize) -> BTreeMap<RegionName, Holding> {
+    let lender = 1 - favoured;
+    let most = Holding { pool: pool(), borrowed: BTreeMap::from([(name(lender), floor())]), ..Holding::default() };
+    BTreeMap::from([(name(favoured), most), (name(lender), Holding { lent: floor(), ..Holding::default() })])
+}
