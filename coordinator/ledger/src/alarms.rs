@@ -73,10 +73,10 @@ impl Ledger {
     }
 
     fn check_budget(&self, id: &BudgetId) -> Result<(), Violation> {
-        match (self.budgets.get(id), self.policies.active_terms(id)) {
-            (Some(entry), Some(terms)) => entry.check(id, &terms),
-            _ => Ok(()),
+        if let (Some(entry), Some(terms)) = (self.budgets.get(id), self.policies.active_terms(id)) {
+            entry.check(id, &terms)?;
         }
+        self.check_windows_of(id)
     }
 }
 

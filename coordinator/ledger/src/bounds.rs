@@ -2,6 +2,7 @@
 
 use crate::Ledger;
 use crate::budget::Share;
+use crate::session::Session;
 use crate::terms::Terms;
 use crate::view::{Now, millis};
 use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
@@ -11,6 +12,7 @@ use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::Capacity;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl Ledger {
     /// Promise and measurement of each policy in force. Without the leader's clock nobody can say
@@ -64,7 +66,7 @@ impl Ledger {
         let holders: BTreeSet<RegionName> = self.holders_beyond_next().cloned().collect();
         let waits_for: BTreeSet<&RegionName> = unconfirmed.union(&holders).collect();
         let out_of_reach: Vec<&RegionName> = unconfirmed.iter().filter(|name| !self.is_live(name, at)).collect();
-        let horizons = waits_for.iter().filter_map(|name| Some(self.horizon(self.regions.get(*name)?, at?)));
+        let horizons = waits_for.iter().filter_map(|name| Some(self.settled_in(self.regions.get(*name)?, at?)));
         let until = at.filter(|_| out_of_reach.is_empty()).map(|_| horizons.max().unwrap_or_default());
         let names = |names: &[&RegionName]| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
         let why = match (at, out_of_reach.as_slice()) {
@@ -86,6 +88,18 @@ impl Ledger {
             until_ms: until.map(millis),
             why,
         })
+    }
+
+    /// Until the region has confirmed and given up, or is out of reach. Past use that counts holds
+    /// that up: it must drain, and then be reported.
+    fn settled_in(&self, session: &Session, at: LeaderTime) -> Duration {
+        let (drift, drain) = (self.founding.as_ref().map(|f| f.drift).unwrap_or_default(), self.policies.longest_drain());
+        let lease = drift.stretch(session.lease());
+        let end = session.last.after(lease);
+        match drain.is_zero() {
+            true => end.since(at),
+            false => end.after(drift.stretch(drain)).after(if session.expired { Duration::ZERO } else { lease }).since(at),
+        }
     }
 
     /// True unless the lease has ended, by the log or by the leader's clock.

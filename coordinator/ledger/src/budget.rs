@@ -1,12 +1,14 @@
 //! One budget: what each region was told of it since its echo, and what may be offered next (R4).
 
 use crate::ledger::Violation;
-use crate::meter::Meter;
+use crate::meter::{Measure, Meter};
 use crate::session::Session;
+use crate::sliding::Sliding;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Holding, Number};
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::time::LeaderTime;
+use quorate_shared::policy::Shape;
+use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,6 +25,8 @@ pub(crate) struct BudgetEntry {
     pub drain: Duration,
     pub shares: BTreeMap<RegionName, Share>,
     pub meter: Meter,
+    #[serde(default)]
+    pub sliding: Sliding,
 }
 
 /// One region's part of a budget.
@@ -199,9 +203,28 @@ impl BudgetEntry {
         Self { drain, ..Self::default() }
     }
 
+    /// Measures anew: the clock or the limit is another.
+    pub fn restart_meters(&mut self) {
+        self.meter.restart();
+        self.sliding.restart();
+    }
+
+    /// Counts a report in the measurement; gives the overshoot that is surely there.
+    pub fn measure(&mut self, admitted: MicroTokens, from: LeaderTime, at: LeaderTime, terms: &Terms, drift: Drift) -> MicroTokens {
+        match terms.limit.shape() {
+            Shape::Flow => self.meter.count(admitted, from, at, Measure::of(terms, drift)),
+            Shape::Share => {
+                let counts = self.sliding.count(admitted, from, at, terms.limit.drain(), drift);
+                counts.saturating_sub(terms.limit.capacity().burst)
+            }
+            // measured window by window
+            Shape::Allowance => MicroTokens::ZERO,
+        }
+    }
+
     /// A new office: no span can be measured from the old one into it.
     pub fn forget_dates(&mut self) {
-        self.meter.restart();
+        self.restart_meters();
         for share in self.shares.values_mut() {
             share.lend_horizon = None;
             if let Some(reported) = &mut share.reported {

@@ -233,7 +233,7 @@ impl Ledger {
             session.last_windows.retain(|kind, _| book.active.has_kind(kind));
         }
         for entry in self.budgets.values_mut() {
-            entry.meter.restart();
+            entry.restart_meters();
         }
     }
 

@@ -22,6 +22,7 @@ mod policies;
 mod recent;
 mod renewal;
 mod session;
+mod sliding;
 mod terms;
 #[cfg(test)]
 mod testing;

@@ -47,9 +47,11 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, tokens};
+    use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
-    use quorate_shared::heartbeat::{ObservedSteps, Office};
+    use quorate_shared::heartbeat::{ObservedSteps, Office, OpenWindow, Spent};
+    use quorate_shared::policy::Limit;
+    use quorate_shared::time::{StoreTime, WindowLabel};
     use std::time::Duration;
 
     /// A limit of 100 a second and 100 at once; each second either region admits so much.
@@ -131,6 +133,40 @@ mod tests {
             world.report("us", 6_010 + n, tokens(50), 3_000 - 1_000 * n);
         }
         assert_eq!(measured(&world), [0.0; 3]);
+    }
+
+    #[test]
+    fn a_share_is_measured_over_its_window() {
+        let log = Limit::SlidingLog { units: tokens(100), window: Duration::from_secs(20) };
+        let mut world = World::under(set_of(log, 1_000_000));
+        for second in 1..60 {
+            // 5 a second are 100 in 20 s
+            world.report("eu", second * 1_000, tokens(3), 50);
+            world.report("us", second * 1_000 + 500, tokens(2), 50);
+        }
+        assert_eq!(measured(&world), [0.0; 3]);
+        world.report("eu", 60_000, tokens(40), 50);
+        let [worst, _, beyond] = measured(&world);
+        assert!(worst > 25.0 && worst <= 40.0, "{worst}");
+        assert_eq!(beyond, worst);
+    }
+
+    #[test]
+    fn an_allowance_is_measured_window_by_window() {
+        let fixed = Limit::FixedWindow { units: tokens(100), window: Duration::from_secs(10) };
+        let mut world = World::under(set_of(fixed, 1_000_000));
+        let mut spend = |region, window: u64, units| {
+            let label = WindowLabel::beginning_at(StoreTime::from_micros(window * 10_000_000));
+            let mut heartbeat = world.heartbeat(region, 1_000, MicroTokens::ZERO);
+            heartbeat.windows = vec![OpenWindow { policy: budget().policy, generation: 1, label, last: label }];
+            heartbeat.spent = vec![Spent { budget: budget(), label, units: tokens(units) }];
+            world.send(region, window * 10_000, heartbeat);
+            measured(&world)
+        };
+        assert_eq!(spend("eu", 1, 60), [0.0; 3]);
+        assert_eq!(spend("us", 2, 60), [0.0; 3], "another window");
+        assert_eq!(spend("eu", 2, 40), [0.0; 3]);
+        assert_eq!(spend("eu", 2, 47), [7.0; 3]);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use crate::Ledger;
 use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::ledger::Founding;
-use crate::meter::Measure;
 use crate::session::Session;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
@@ -135,11 +134,12 @@ impl Ledger {
             let entry = self.budgets.entry(report.budget.clone()).or_insert_with(|| BudgetEntry::new(terms.limit.drain()));
             let (admitted, from) = entry.share(&beat.region).take_report(report, beat.number.session, read);
             // of what a longer span covers nearly nothing could be told
-            if let Some(from) = from.filter(|from| terms.limit.shape() == Shape::Flow && at.since(*from) <= lease) {
-                overshoots.push((&report.budget.policy, entry.meter.count(admitted, from, at, Measure::of(&terms, drift))));
+            if let Some(from) = from.filter(|from| at.since(*from) <= lease) {
+                overshoots.push((&report.budget.policy, entry.measure(admitted, from, at, &terms, drift)));
             }
             named.insert(report.budget.clone());
         }
+        overshoots.extend(self.unit_overshoots(beat));
         for (policy, overshoot) in overshoots.into_iter().filter(|(_, overshoot)| *overshoot > MicroTokens::ZERO) {
             self.note_overshoot(policy, overshoot, at);
         }

@@ -18,12 +18,17 @@ pub(crate) fn tokens(n: u64) -> MicroTokens {
 
 /// A limit of `rate` a second and as much at once, of which the floors are this part.
 pub(crate) fn set(rate: u64, floor: u32) -> PolicySet {
+    set_of(Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) }, floor)
+}
+
+/// Any limit, of which the floors are this part.
+pub(crate) fn set_of(limit: Limit, floor: u32) -> PolicySet {
     let policy = Policy {
         name: "p".parse().expect("a name"),
         generation: 0,
         matches: BTreeMap::new(),
         per: vec![],
-        limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) },
+        limit,
         floor: FloorRule::Together(PartsPerMillion(floor)),
         lendable: PartsPerMillion(900_000),
         allow_overcommit: floor > 1_000_000,
@@ -61,11 +66,15 @@ pub(crate) struct World {
 
 impl World {
     pub fn new(rate: u64, floor: u32) -> Self {
+        Self::under(set(rate, floor))
+    }
+
+    pub fn under(set: PolicySet) -> Self {
         let mut ledger = Ledger::default();
         ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
         let (echoes, seqs, admitted) = Default::default();
         let mut world = Self { ledger, office: Office { term: 1, process: 1 }, echoes, seqs, admitted };
-        world.change(0, set(rate, floor));
+        world.change(0, set);
         world
     }
 

@@ -202,13 +202,25 @@ impl Ledger {
 
     /// Checks `Σ max(f, granted, spent) ≤ R` of every open window.
     pub(crate) fn check_windows(&self) -> Result<(), Violation> {
-        for (id, allowance) in &self.allowances {
-            for (label, window) in &allowance.windows {
-                let Some((floors, limit)) = self.window_terms(id, *label) else { continue };
-                check_window(id, window, &floors, limit)?;
-            }
-        }
-        Ok(())
+        self.allowances.keys().try_for_each(|id| self.check_windows_of(id))
+    }
+
+    /// The same of one budget.
+    pub(crate) fn check_windows_of(&self, id: &BudgetId) -> Result<(), Violation> {
+        let windows = self.allowances.get(id).into_iter().flat_map(|a| &a.windows);
+        let checked = windows.filter_map(|(label, window)| Some((window, self.window_terms(id, *label)?)));
+        checked.into_iter().try_for_each(|(window, (floors, limit))| check_window(id, window, &floors, limit))
+    }
+
+    /// By how much more was spent than there is, of each window that a heartbeat speaks of.
+    pub(crate) fn unit_overshoots<'a>(&self, beat: &'a Heartbeat) -> Vec<(&'a PolicyName, MicroTokens)> {
+        let overshoot = |budget: &BudgetId, label: WindowLabel| {
+            let window = self.allowances.get(budget)?.windows.get(&label)?;
+            let (_, limit) = self.window_terms(budget, label)?;
+            let spent = window.shares.values().map(|share| share.spent).fold(MicroTokens::ZERO, MicroTokens::saturating_add);
+            Some(spent.saturating_sub(limit))
+        };
+        beat.spent.iter().filter_map(|spent| Some((&spent.budget.policy, overshoot(&spent.budget, spent.label)?))).collect()
     }
 
     /// What a region should have in hand: what it wants in one lease, and at least one request.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{World, budget, by, set, tokens};
+use crate::testing::{World, budget, by, set, set_of, tokens};
 use crate::{Command, Outcome};
 use quorate_shared::api::CapacityTokens;
 use quorate_shared::heartbeat::{Holding, Number};
@@ -127,4 +127,19 @@ fn a_failed_check_stops_its_budget_alone_until_it_passes_and_is_cleared() {
     assert_eq!((again.bound.overshoot_bound, again.alarms.len()), (Some(0.0), 0));
     let offered = world.ledger.budgets(None).next().expect("shown").regions["us"].offered;
     assert!(offered.rate > 25.0, "grants go on: {offered:?}");
+}
+
+#[test]
+fn a_change_of_what_keeps_counting_waits_for_past_use_as_well() {
+    let log = |units| Limit::SlidingLog { units: tokens(units), window: Duration::from_secs(20) };
+    let mut world = World::under(set_of(log(100), 1_000_000));
+    for ms in [1_000, 2_000] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+    }
+    world.change(1, set_of(log(50), 1_000_000));
+    let change = world.bound(3_000).change.expect("pending");
+    assert_eq!((change.waits_for.len(), change.out_of_reach.len()), (2, 0));
+    // the lease from 2 s on, the window, and a lease for the heartbeat that says so
+    assert_eq!(change.until_ms, Some(2_000 + 4_004 + 20_020 + 4_004 - 3_000));
 }
