@@ -7,6 +7,7 @@ pub mod api;
 pub mod bound;
 pub mod heartbeat;
 pub mod located;
+pub mod mistake;
 pub mod names;
 pub mod policy;
 pub mod problem;

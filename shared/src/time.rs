@@ -1,5 +1,6 @@
 //! Instants and drift. Two clocks never meet in one comparison: each has a type of its own.
 
+use crate::mistake::{self, Mistake};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -98,12 +99,18 @@ impl Drift {
 
     /// `span · (1 + ρ)`, rounded up: for what is taken back.
     pub fn stretch(self, span: Duration) -> Duration {
+        if mistake::made(Mistake::NoDriftMargin) {
+            return span;
+        }
         let scaled = (span.as_micros()).saturating_mul(1_000_000 + u128::from(self.0)).div_ceil(1_000_000);
         Duration::from_micros(u64::try_from(scaled).unwrap_or(u64::MAX))
     }
 
     /// `span · (1 − ρ)`, rounded down: for what is given up.
     pub fn shrink(self, span: Duration) -> Duration {
+        if mistake::made(Mistake::NoDriftMargin) {
+            return span;
+        }
         let scaled = (span.as_micros()).saturating_mul(1_000_000 - u128::from(self.0)) / 1_000_000;
         Duration::from_micros(u64::try_from(scaled).unwrap_or(u64::MAX))
     }

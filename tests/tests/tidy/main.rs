@@ -33,6 +33,11 @@ fn packages_inherit_the_lints_of_the_workspace() {
 }
 
 #[test]
+fn only_tests_make_mistakes_on_purpose() {
+    expect_none(packages::feature_complaints(&packages::read_all()));
+}
+
+#[test]
 fn pure_packages_ban_what_is_ambient() {
     expect_none(packages::ban_complaints(&packages::read_all()));
 }

@@ -114,6 +114,21 @@ impl Rule {
     }
 }
 
+/// The feature that lets rules of the protocol be left out, and the one package that may turn it on.
+const MISTAKES: (&str, &str) = ("mistakes", "quorate-tests");
+
+/// Packages that are built with mistakes, or could be: by a dependency or a feature of their own.
+pub fn feature_complaints(packages: &[Package]) -> Vec<String> {
+    let (feature, tests) = MISTAKES;
+    let owner = |p: &Package| p.name == "quorate-shared" || p.name == tests;
+    let turns_on = packages.iter().filter(|p| !owner(p) && table(&p.manifest).to_string().contains(feature));
+    let mut found: Vec<String> = turns_on.map(|p| format!("{}: only {tests} may name the feature `{feature}`", p.name)).collect();
+    let default = |p: &Package| table(&p.manifest).get("features").and_then(|f| f.get("default")).is_some();
+    let on = packages.iter().filter(|p| p.name == "quorate-shared" && default(p));
+    found.extend(on.map(|p| format!("{}: no default features: `{feature}` must stay off", p.name)));
+    found
+}
+
 /// Packages with lints of their own.
 pub fn lint_complaints(packages: &[Package]) -> Vec<String> {
     let inherits =
@@ -193,6 +208,17 @@ mod tests {
         assert!(lint_complaints(&with("[lints]\nworkspace = true\n")).is_empty());
         assert_eq!(lint_complaints(&with("[lints.rust]\nunsafe_code = \"allow\"\n")).len(), 1);
         assert_eq!(lint_complaints(&with("")).len(), 1);
+    }
+
+    #[test]
+    fn mistakes_outside_of_tests_are_found() {
+        let with = |name: &str, manifest: &str| [Package { manifest: manifest.to_owned(), ..package(name, &[]) }];
+        let on = "[dependencies]\nquorate-shared = { workspace = true, features = [\"mistakes\"] }\n";
+        assert!(feature_complaints(&with("quorate-tests", on)).is_empty());
+        assert!(feature_complaints(&with("quorate-shared", "[features]\nmistakes = []\n")).is_empty());
+        assert_eq!(feature_complaints(&with("quorate-agent", on)).len(), 1);
+        assert_eq!(feature_complaints(&with("quorate", "[features]\nx = [\"quorate-shared/mistakes\"]\n")).len(), 1);
+        assert_eq!(feature_complaints(&with("quorate-shared", "[features]\ndefault = [\"mistakes\"]\n")).len(), 1);
     }
 
     #[test]
