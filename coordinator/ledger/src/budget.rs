@@ -6,6 +6,7 @@ use crate::session::Session;
 use crate::sliding::Sliding;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Holding, Number};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::Shape;
 use quorate_shared::time::{Drift, LeaderTime};
@@ -90,17 +91,28 @@ impl Share {
 
     /// The most of the pool that the region may hold.
     pub fn pool_held(&self) -> Capacity {
-        self.said.iter().map(|(_, h)| h.pool).fold(Capacity::ZERO, Capacity::max)
+        self.acted_on().map(|h| h.pool).fold(Capacity::ZERO, Capacity::max)
     }
 
     /// The most that it may hold of one lender's floor.
     pub fn borrowed_held(&self, lender: &RegionName) -> Capacity {
-        self.said.iter().map(|(_, h)| h.borrowed_from(lender)).fold(Capacity::ZERO, Capacity::max)
+        self.acted_on().map(|h| h.borrowed_from(lender)).fold(Capacity::ZERO, Capacity::max)
     }
 
     /// The least that it leaves alone of its own floor.
     pub fn lent_held(&self) -> Capacity {
-        self.said.iter().map(|(_, h)| h.lent).reduce(Capacity::min).unwrap_or_default()
+        self.acted_on().map(|h| h.lent).reduce(Capacity::min).unwrap_or_default()
+    }
+
+    /// All that was said to the region since its echo, and by it.
+    pub fn told(&self) -> impl Iterator<Item = &Holding> {
+        self.said.iter().map(|(_, holding)| holding)
+    }
+
+    /// What the region may be acting on.
+    fn acted_on(&self) -> impl Iterator<Item = &Holding> {
+        let certain = if mistake::made(Mistake::OfferedSummed) { self.said.len().saturating_sub(1) } else { 0 };
+        self.said.iter().skip(certain).map(|(_, holding)| holding)
     }
 
     /// The most that it may use beyond its own floor.
@@ -203,10 +215,11 @@ impl BudgetEntry {
         Self { drain, ..Self::default() }
     }
 
-    /// Measures anew: the clock or the limit is another.
+    /// Measures anew: the clock or the limit is another, so no span can be measured from before into it.
     pub fn restart_meters(&mut self) {
         self.meter.restart();
         self.sliding.restart();
+        self.shares.values_mut().filter_map(|share| share.reported.as_mut()).for_each(|reported| reported.read = None);
     }
 
     /// Counts a report in the measurement; gives the overshoot that is surely there.
@@ -222,15 +235,10 @@ impl BudgetEntry {
         }
     }
 
-    /// A new office: no span can be measured from the old one into it.
+    /// A new office: no date means anything any more.
     pub fn forget_dates(&mut self) {
         self.restart_meters();
-        for share in self.shares.values_mut() {
-            share.lend_horizon = None;
-            if let Some(reported) = &mut share.reported {
-                reported.read = None;
-            }
-        }
+        self.shares.values_mut().for_each(|share| share.lend_horizon = None);
     }
 
     /// True if past use of it keeps counting.

@@ -7,9 +7,10 @@ use crate::command::{Author, Command, Outcome};
 use crate::level::check_level;
 use crate::measured::Measured;
 use crate::policies::PolicyBook;
-use crate::session::Session;
+use crate::session::{LeftAt, Session};
 use crate::windows::{Kind, Windows};
 use quorate_shared::heartbeat::{LONGEST_LEASE, Office};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
@@ -40,6 +41,13 @@ pub struct Ledger {
     pub(crate) measured: BTreeMap<PolicyName, Measured>,
     #[serde(default)]
     pub(crate) alarms: Alarms,
+    /// The active set when a region was first answered. As long as it is active, a region that was
+    /// never answered has its floor to itself, and unused.
+    #[serde(default)]
+    pub(crate) first_set: Option<u64>,
+    /// Regions that were named before, and may be again.
+    #[serde(default)]
+    pub(crate) left: BTreeMap<RegionName, LeftAt>,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -222,7 +230,11 @@ impl Ledger {
         for entry in self.budgets.values_mut() {
             entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
         }
-        self.regions.retain(|name, _| book.active.set.regions.contains_key(name));
+        // a region that is no longer named is remembered as long as it may use a floor of former times
+        let floorless = |name: &RegionName, session: &Session| session.told_policies().all(|told| book.leave_nothing_to(name, told));
+        let leaves = |name: &RegionName, session: &Session| !book.active.set.regions.contains_key(name) && floorless(name, session);
+        self.left.extend(self.regions.iter().filter(|(name, s)| leaves(name, s)).map(|(name, s)| (name.clone(), s.left_at())));
+        self.regions.retain(|name, session| !leaves(name, session));
         self.measured.retain(|name, _| book.active.set.policy(name).is_some());
         for session in self.regions.values_mut() {
             session.open.retain(|id| book.active.has(id));
@@ -232,9 +244,8 @@ impl Ledger {
             session.windows.retain(|kind, _| book.active.has_kind(kind));
             session.last_windows.retain(|kind, _| book.active.has_kind(kind));
         }
-        for entry in self.budgets.values_mut() {
-            entry.restart_meters();
-        }
+        // what the next report says was admitted under the set before, too
+        self.budgets.values_mut().for_each(BudgetEntry::restart_meters);
     }
 
     /// Regions that may still be using a floor greater than the next set's.
@@ -244,7 +255,8 @@ impl Ledger {
             session.acts_on(next.set.version).any(|version| self.policies.reduces_floor_of(name, version))
         };
         let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
-        self.regions.iter().filter(waiting).map(|(name, _)| name.clone()).collect()
+        let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));
+        self.regions.iter().skip(forgotten).filter(waiting).map(|(name, _)| name.clone()).collect()
     }
 
     /// R9: the last window of each allowance that began under the active set, where the pending

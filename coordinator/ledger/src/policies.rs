@@ -128,6 +128,24 @@ impl PolicyBook {
         continued.map(|old| ((old.name.clone(), old.generation), lowered(old))).collect()
     }
 
+    /// True if a region that was told of these sets can use no floor at all: it is in none of them, or
+    /// about to leave with every policy that it goes by.
+    pub fn leave_nothing_to(&self, region: &RegionName, told: PoliciesInForce) -> bool {
+        let find = |version: u64| {
+            let former = self.former.iter().map(|former| &former.set);
+            let sets = std::iter::once(&self.active).chain(&self.next).chain(former).map(|s| &s.set);
+            sets.into_iter().find(|set| set.version == version)
+        };
+        if told.active == 0 {
+            return true;
+        }
+        let Some(acting) = find(told.active) else { return false };
+        let leaves = |next: &Arc<PolicySet>| {
+            !next.regions.contains_key(region) && acting.policies.iter().all(|policy| next.policy(&policy.name).is_some())
+        };
+        !acting.regions.contains_key(region) || told.next.and_then(find).is_some_and(leaves)
+    }
+
     /// The terms of a budget under the active set.
     pub fn active_terms(&self, budget: &BudgetId) -> Option<Terms> {
         self.active.terms(budget)

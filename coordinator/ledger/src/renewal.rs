@@ -7,6 +7,7 @@ use crate::ledger::Founding;
 use crate::session::Session;
 use crate::terms::Terms;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::Shape;
 use quorate_shared::time::LeaderTime;
@@ -52,7 +53,9 @@ impl Ledger {
     }
 
     fn knows(&self, region: &RegionName) -> bool {
-        self.policies.active.set.regions.contains_key(region) || self.policies.newest().regions.contains_key(region)
+        let named = self.policies.active.set.regions.contains_key(region) || self.policies.newest().regions.contains_key(region);
+        // one that may still use a floor of former times is to hear that it has none
+        named || self.regions.contains_key(region)
     }
 
     /// The entry's date, not before any earlier one of its office. The first entry of an office
@@ -63,13 +66,24 @@ impl Ledger {
             self.regions.values_mut().for_each(|session| session.forget_dates(first));
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
             self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
+            if mistake::made(Mistake::NewOfficeEndsSessions) {
+                let all: Vec<RegionName> = self.regions.keys().cloned().collect();
+                all.iter().for_each(|region| self.end_session(region));
+            }
         }
         self.clock.at
     }
 
     /// R1. Refuses with the newest number if this one is not newer.
     fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<(), Number> {
-        let session = self.regions.entry(beat.region.clone()).or_insert_with(|| Session::new(beat.agent.clone(), beat.store.clone()));
+        let left = &mut self.left;
+        let session = self.regions.entry(beat.region.clone()).or_insert_with(|| {
+            let session = Session::new(beat.agent.clone(), beat.store.clone());
+            match left.remove(&beat.region) {
+                Some(left) => session.returning(left),
+                None => session,
+            }
+        });
         if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);
         }
@@ -83,7 +97,8 @@ impl Ledger {
         let (Some(echo), Some(session)) = (beat.echo, self.regions.get_mut(&beat.region)) else { return };
         let office = self.clock.office;
         let least_lease = self.founding.as_ref().map(Founding::least_lease).unwrap_or_default();
-        session.take_echo(Stamp { at: echo.at.min(at), ..echo }, beat.floors_drained, office);
+        let dated = if mistake::made(Mistake::PromiseOfThisHeartbeat) { at } else { echo.at.min(at) };
+        session.take_echo(Stamp { at: dated, ..echo }, beat.floors_drained, office);
         let echo = session.echo;
         let mut drained: BTreeMap<&BudgetId, Number> = BTreeMap::new();
         for (id, stamp) in beat.drained.iter().filter(|(_, stamp)| session.has_echoed(stamp.number)) {
@@ -200,7 +215,9 @@ impl Ledger {
             return Answer::UnknownRegion;
         };
         session.say(founding.lease, in_force);
-        let (full, genesis, echo, open) = (session.wants_full(), session.is_genesis(), session.echo, session.open.clone());
+        let first_set = *self.first_set.get_or_insert(in_force.active);
+        let genesis = session.is_genesis() && first_set == in_force.active;
+        let (full, echo, open) = (session.wants_full(), session.echo, session.open.clone());
         let response = Response {
             stamp: Stamp { number: beat.number, office, at },
             nonce: beat.nonce,

@@ -4,8 +4,10 @@ use crate::recent::LastHour;
 use crate::windows::Windows;
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{Number, ObservedSteps, Office, PoliciesInForce, Stamp, StoreReport};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{LeaderTime, WindowLabel};
+use quorate_shared::units::MAX_EXACT;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -72,6 +74,13 @@ pub(crate) struct Said {
     pub policies: PoliciesInForce,
 }
 
+/// What is remembered of a region that no policy set names any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LeftAt {
+    newest: Number,
+    nonce: u64,
+}
+
 impl Session {
     /// A region that was never heard of: it has no policies, hence no floor, and no lease.
     pub fn new(agent: String, store: StoreReport) -> Self {
@@ -99,6 +108,17 @@ impl Session {
         }
     }
 
+    /// A region that was named before, and comes back: what it sent then stays behind it, and it is
+    /// not new.
+    pub fn returning(self, left: LeftAt) -> Self {
+        Self { newest: left.newest, nonce: left.nonce, expired: true, genesis: false, ..self }
+    }
+
+    /// What is kept of it when it leaves.
+    pub fn left_at(&self) -> LeftAt {
+        LeftAt { newest: self.newest, nonce: self.nonce }
+    }
+
     /// The longest `L` that the region may be counting on.
     pub fn lease(&self) -> Duration {
         self.said.iter().map(|s| s.lease).max().unwrap_or_default()
@@ -108,7 +128,8 @@ impl Session {
     /// newest one's number again.
     pub fn comes_after(&self, number: Number, nonce: u64) -> bool {
         let reused = number.session == self.newest.session && nonce != self.nonce;
-        number > self.newest && !reused
+        let newer = number > self.newest || (number.session < self.newest.session && mistake::made(Mistake::OlderSessionAccepted));
+        newer && !reused
     }
 
     /// R1: takes the number if it is greater than any before, and not of another session that
@@ -180,6 +201,11 @@ impl Session {
         said.filter(move |p| p.active > 0 && p.active < next && p.next != Some(next)).map(|p| p.active)
     }
 
+    /// The policy sets that the region was told of since its echo.
+    pub fn told_policies(&self) -> impl Iterator<Item = PoliciesInForce> + '_ {
+        self.said.iter().map(|s| s.policies)
+    }
+
     /// True if the region may be using floors of this set.
     pub fn may_act_on(&self, version: u64) -> bool {
         self.said.iter().any(|s| s.policies.active == version)
@@ -205,7 +231,9 @@ impl Session {
     /// means nothing any more.
     pub fn forget_dates(&mut self, first: LeaderTime) {
         self.last = LeaderTime::ZERO;
-        self.lend_horizon = None;
+        if !mistake::made(Mistake::PromiseKeptOverOffice) {
+            self.lend_horizon = None;
+        }
         self.steps.forget_dates(first);
     }
 
@@ -214,6 +242,10 @@ impl Session {
     pub fn fence(&mut self) {
         self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
         self.genesis = false;
+        if self.newest.session < MAX_EXACT {
+            // a heartbeat of before must not come after those of the region's next life
+            return;
+        }
         // a region whose numbers were driven up to where no agent can follow begins again
         self.newest = Number::default();
         self.echo = Number::default();

@@ -387,3 +387,104 @@ fn what_was_said_to_a_region_that_does_not_answer_stays_bounded() {
     let size = rmp_serde::to_vec_named(&world.ledger).expect("it has a form").len();
     assert!(size < 20_000, "{size} bytes");
 }
+
+#[test]
+fn a_region_that_is_taken_out_is_remembered_while_it_may_use_a_floor() {
+    let mut world = World::new(500_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    // eu is cut off; first the policy goes, then eu, which thereby gives up nothing that it has not
+    assert_eq!(
+        world.change(1, PolicySet { policies: vec![], ..set(100, 0, &["eu", "us"]) }),
+        Outcome::Policies { version: 2, waits_for: vec![] }
+    );
+    assert_eq!(
+        world.change(2, PolicySet { policies: vec![], ..set(100, 0, &["us"]) }),
+        Outcome::Policies { version: 3, waits_for: vec![] }
+    );
+    for at in [200, 250] {
+        world.renew(&mut us, 0, at);
+    }
+    let eu_name = "eu".parse().expect("a name");
+    assert_eq!(
+        world.change(3, set(100, 1_000_000, &["us"])),
+        Outcome::Policies { version: 4, waits_for: vec![eu_name] },
+        "eu goes by the first set still, and uses a floor of it"
+    );
+    world.renew(&mut eu, 0, 300);
+    assert_eq!(world.send(eu.beat(0), 400), Outcome::Heartbeat(Answer::UnknownRegion), "it has given up its floor");
+    assert_eq!(world.ledger.active_policies().version, 4);
+}
+
+#[test]
+fn what_a_region_sent_before_it_was_taken_out_stays_behind_it() {
+    let mut world = World::new(500_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    world.renew(&mut eu, 0, 0);
+    let late = eu.beat(0);
+    for at in [100, 200] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    world.change(1, set(100, 500_000, &["us"]));
+    world.renew(&mut eu, 0, 300);
+    assert_eq!(world.send(eu.beat(0), 400), Outcome::Heartbeat(Answer::UnknownRegion));
+    world.change(2, set(100, 500_000, &["eu", "us"]));
+    assert!(matches!(world.send(late, 500), Outcome::Heartbeat(Answer::Stale { .. })));
+    let back = world.renew(&mut eu, 0, 600);
+    assert!(back.full && !back.genesis);
+}
+
+#[test]
+fn what_a_region_sent_before_it_was_fenced_stays_behind_it() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 3), Agent::new("us", 1));
+    world.renew(&mut eu, 0, 0);
+    let late = eu.beat(0);
+    world.renew(&mut eu, 0, 100);
+    world.renew(&mut us, 0, 4_500);
+    let by = Author { who: "test".into(), when_ms: 0, why: None };
+    assert_eq!(world.ledger.apply(1, &Command::Fence { region: "eu".parse().expect("a name"), by }), Outcome::Done);
+    let first = world.send(Agent::new("eu", 1).beat(0), 4_600);
+    assert!(matches!(first, Outcome::Heartbeat(Answer::Stale { newest }) if newest.session == 3));
+    assert!(matches!(world.send(late, 4_700), Outcome::Heartbeat(Answer::Stale { .. })));
+}
+
+#[test]
+fn a_first_start_after_a_change_is_no_first_start() {
+    let mut world = World::new(500_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    assert!(world.renew(&mut us, 0, 0).genesis);
+    world.renew(&mut us, 0, 100);
+    // us may have used what is eu's from now on
+    world.change(1, set(100, 1_000_000, &["eu", "us"]));
+    assert!(!world.renew(&mut eu, 0, 200).genesis);
+}
+
+#[test]
+fn what_was_admitted_under_the_limit_before_is_no_overshoot_of_the_new_one() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    let admit = |world: &mut World, agent: &mut Agent, total: u64, at_ms: u64| {
+        let mut beat = agent.beat(90);
+        beat.reports[0].admitted = tokens(total);
+        let Outcome::Heartbeat(Answer::Renewed(response)) = world.send(beat, at_ms) else { panic!("not renewed") };
+        agent.echo = Some(response.stamp);
+    };
+    for at in [0, 500] {
+        admit(&mut world, &mut eu, 50, at);
+        world.renew(&mut us, 0, at);
+    }
+    world.change(1, set(1, 1_000_000, &["eu", "us"]));
+    for (total, at) in [(100, 900), (100, 1_000), (100, 1_100)] {
+        admit(&mut world, &mut eu, total, at);
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 2);
+    admit(&mut world, &mut eu, 101, 1_500);
+    let measured: Vec<f64> = world.ledger.bounds(None).policies.iter().map(|p| p.measured_overshoot).collect();
+    assert_eq!(measured, [0.0]);
+}

@@ -21,6 +21,7 @@ use quorate_shared::heartbeat::{
     ClockReport, Grant, Heartbeat, Holding, LONGEST_LEASE, Number, Offer, OpenWindow, PROTOCOL, PoliciesInForce, Reading, Report, Response,
     Spent, Stamp, StoreReport,
 };
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::{Drift, LocalTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -132,7 +133,8 @@ impl Application {
 
     /// `D`, once applied.
     fn lease_horizon(&self) -> LocalTime {
-        self.sent.after(self.drift.shrink(self.lease))
+        let from = if mistake::made(Mistake::LeaseHorizonFromReceipt) { self.received } else { self.sent };
+        from.after(self.drift.shrink(self.lease))
     }
 }
 
@@ -249,7 +251,8 @@ impl LeaseBook {
     /// If it is not of this session, or not newer than every one taken; it is then to be dropped.
     pub fn receive(&mut self, response: &Response, now: LocalTime) -> Result<Application, Refused> {
         let number = response.stamp.number;
-        if number <= self.taken && response.nonce == self.nonce {
+        let accepted = mistake::made(Mistake::OlderResponseAccepted);
+        if number <= self.taken && response.nonce == self.nonce && !accepted {
             return Err(Refused::Late(number));
         }
         let sent = match self.sent.get(&number.seq) {
@@ -257,8 +260,8 @@ impl LeaseBook {
             _ => return Err(Refused::Unexpected(number)),
         };
         self.taken = number;
-        self.sent.retain(|seq, _| *seq > number.seq);
-        let (reductions, increases, holdings) = self.compare(response);
+        self.sent.retain(|seq, _| *seq > number.seq || accepted);
+        let (reductions, increases, holdings) = self.compare(response, now);
         let (fewer_units, more_units) = self.units.compare(&response.grants, response.full, |id, label| self.is_over(id, label));
         Ok(Application {
             stamp: response.stamp,
@@ -289,8 +292,15 @@ impl LeaseBook {
     /// Splits the way from what is held to what is offered into a first part that only gives up
     /// and a second that only takes.
     #[allow(clippy::type_complexity)]
-    fn compare(&self, response: &Response) -> (Vec<(BudgetId, Holding)>, Vec<(BudgetId, Holding)>, BTreeMap<BudgetId, Holding>) {
+    fn compare(
+        &self,
+        response: &Response,
+        now: LocalTime,
+    ) -> (Vec<(BudgetId, Holding)>, Vec<(BudgetId, Holding)>, BTreeMap<BudgetId, Holding>) {
         let mut after = if response.full { BTreeMap::new() } else { self.holdings.clone() };
+        if mistake::made(Mistake::LentForgotten) && now >= self.floor_horizon {
+            after.values_mut().for_each(|holding| holding.lent = Capacity::ZERO);
+        }
         for offer in &response.offers {
             after.insert(offer.budget.clone(), offer.holding.clone());
         }
@@ -325,9 +335,11 @@ impl LeaseBook {
     ///
     /// `longest_drain` is that of the policies in force before and after.
     pub fn applied(&mut self, application: Application, now: LocalTime, longest_drain: Duration) {
-        let until = |span: Duration| application.sent.after(application.drift.shrink(span));
+        let lender_dated = if mistake::made(Mistake::LenderHorizonFromReceipt) { application.received } else { application.sent };
+        let until = |span: Duration| lender_dated.after(application.drift.shrink(span));
         self.lease_horizon = self.lease_horizon.max(application.lease_horizon());
-        let taken_back = |lease| application.received.after(application.drift.stretch(lease));
+        let promised = if mistake::made(Mistake::FloorHorizonFromSending) { application.sent } else { application.received };
+        let taken_back = |lease| promised.after(application.drift.stretch(lease));
         self.floor_horizon = match self.applied {
             None => taken_back(application.longest_lease),
             Some(_) => self.floor_horizon.max(taken_back(application.lease)),
@@ -380,7 +392,7 @@ impl LeaseBook {
     }
 
     fn promises(&self, lender: &RegionName, now: LocalTime) -> bool {
-        self.lender_horizons.get(lender).is_some_and(|horizon| now < *horizon)
+        mistake::made(Mistake::BorrowedUntilLease) || self.lender_horizons.get(lender).is_some_and(|horizon| now < *horizon)
     }
 
     fn borrows_from(&self, lender: &RegionName) -> bool {

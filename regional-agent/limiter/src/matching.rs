@@ -131,7 +131,10 @@ impl PolicyTable {
         let changed = |row: &Row| {
             let id = |former| ChangedPolicy { policy: row.policy.name.clone(), generation: row.policy.generation, former };
             let Some(before) = before else { return Some(id(Capacity::ZERO)) };
-            let old = before.rows.iter().find(|r| r.policy.name == row.policy.name)?;
+            let Some(old) = before.rows.iter().find(|r| r.policy.name == row.policy.name) else {
+                // budgets that began under a set that never reached this region may have had other limits then
+                return (row.policy.generation != self.in_force.active).then(|| id(Capacity::ZERO));
+            };
             match old.policy.generation == row.policy.generation {
                 false => Some(id(Capacity::ZERO)),
                 true if old.overrides != row.overrides => Some(id(Capacity::ZERO)),
@@ -205,6 +208,56 @@ fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
     let micros = |limit: Limit| u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX);
     let rate = |c: Capacity| c.rate.scale_floor(micros(now.limit), micros(next.limit));
     let floor = now.floor.min(Capacity::new(rate(next.floor), next.floor.burst));
-    let lendable = now.lendable.min(Capacity::new(rate(next.lendable), next.lendable.burst));
+    // what may be lent out already, by either set: a region that lost its record leaves all of it alone (R7)
+    let lendable = now.lendable.max(Capacity::new(rate(next.lendable), next.lendable.burst)).min(floor);
     FloorTerms { limit: now.limit, floor, lendable }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::policy::{CostRule, FloorRule, Region};
+    use quorate_shared::units::PartsPerMillion;
+    use std::time::Duration;
+
+    /// A set with one policy of 10 tokens, all of it region `eu`'s floor.
+    fn set(version: u64, generation: u64, lendable: u32) -> Arc<PolicySet> {
+        let ten = MicroTokens::from_tokens(10).expect("few");
+        let policy = Policy {
+            name: "p".parse().expect("a name"),
+            generation,
+            matches: BTreeMap::new(),
+            per: vec![],
+            limit: Limit::TokenBucket { rate: ten, period: Duration::from_secs(1), burst: ten },
+            floor: FloorRule::Together(PartsPerMillion::WHOLE),
+            lendable: PartsPerMillion(lendable),
+            allow_overcommit: false,
+            cost: CostRule::Fixed(MicroTokens::TOKEN),
+            overrides: vec![],
+            on_store_failure: OnStoreFailure::Closed,
+            mode: Mode::Enforce,
+        };
+        let regions = BTreeMap::from([("eu".parse().expect("a name"), Region { weight: 1 })]);
+        Arc::new(PolicySet { version, regions, policies: vec![policy] })
+    }
+
+    fn table(active: &Arc<PolicySet>, next: Option<&Arc<PolicySet>>) -> PolicyTable {
+        PolicyTable::new(&"eu".parse().expect("a name"), active, next, SubjectKey::new([0; 32]))
+    }
+
+    #[test]
+    fn what_is_lent_out_by_the_present_set_counts_as_lent_until_the_next_one_holds() {
+        let (present, next) = (set(1, 1, 900_000), set(2, 1, 500_000));
+        let lendable = |table: &PolicyTable| table.matches(|_| None, None)[0].charge.lendable.rate.tokens_floor();
+        assert_eq!(lendable(&table(&present, Some(&next))), 9, "9 tokens may be out, so a lost record leaves 9 alone");
+        assert_eq!(lendable(&table(&next, None)), 5);
+    }
+
+    #[test]
+    fn budgets_that_are_older_than_the_set_that_brings_them_may_not_be_taken_for_full() {
+        let none = table(&Arc::new(PolicySet { version: 1, ..PolicySet::default() }), None);
+        assert!(table(&set(2, 2, 900_000), None).changed_since(Some(&none)).is_empty(), "they begin with this set");
+        let changed = table(&set(3, 2, 900_000), None).changed_since(Some(&none));
+        assert_eq!(changed.iter().map(|c| c.former).collect::<Vec<_>>(), [Capacity::ZERO], "set 2 never reached this region");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::bucket::{Change, History, exact};
 use crate::decision::LeaseView;
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime, WindowLabel};
@@ -224,14 +225,15 @@ impl Record {
 
     /// A record that knows nothing but its session: what follows a loss of state.
     pub(crate) fn burnt(previous_epoch: u64, opening: &Opening, store: &str, now: StoreTime) -> Self {
+        let taken_for_empty = mistake::made(Mistake::LossTakenForEmpty);
         Self {
             session: opening.session,
             taken: Number { session: opening.session, seq: 0 },
             policies: opening.policies,
             // a lost record's epoch is unknown: the time is one that it did not reach
             epoch: previous_epoch.saturating_add(1).max(now.as_micros()),
-            emptied_at: Some(now),
-            burnt: true,
+            emptied_at: (!taken_for_empty && !mistake::made(Mistake::LossTakenForFull)).then_some(now),
+            burnt: !taken_for_empty && !mistake::made(Mistake::WholeFloorAfterLoss),
             lost_at: Some(now),
             store: store.to_owned(),
             ..Self::default()
@@ -248,7 +250,8 @@ impl Record {
 
     /// Begins response `number`; refused unless it is of this session and newer than all taken.
     pub(crate) fn take(&mut self, number: Number) -> Result<(), Refusal> {
-        if number.session != self.session || number <= self.taken {
+        let newer = number > self.taken || mistake::made(Mistake::OlderResponseAccepted);
+        if number.session != self.session || !newer {
             return Err(self.superseded());
         }
         self.taken = number;
@@ -257,7 +260,8 @@ impl Record {
 
     /// Refuses what is not part of the response that was taken last.
     pub(crate) fn check_taken(&self, number: Number) -> Result<(), Refusal> {
-        if number == self.taken { Ok(()) } else { Err(self.superseded()) }
+        let refused = number != self.taken && !mistake::made(Mistake::LateApplication);
+        if refused { Err(self.superseded()) } else { Ok(()) }
     }
 
     /// Draws the next heartbeat number of `session`.
@@ -298,10 +302,11 @@ impl Record {
         self.applied = Some(finish.stamp);
         self.renewal = Some(finish.renewal.clone());
         self.policies = finish.policies;
-        if finish.lapsed {
+        let lapsed = finish.lapsed && !mistake::made(Mistake::RefillOverLapse);
+        if lapsed {
             self.renewed_at = Some(now);
         }
-        if finish.lapsed || !finish.changed.is_empty() {
+        if lapsed || !finish.changed.is_empty() {
             self.epoch += 1;
         }
         for changed in &finish.changed {
@@ -309,7 +314,7 @@ impl Record {
         }
         if finish.full && self.burnt {
             // what was lent until now nobody knew, so what refilled until now is not counted
-            self.emptied_at = Some(now);
+            self.emptied_at = (!mistake::made(Mistake::LossTakenForFull)).then_some(now);
             self.unburn();
         }
         if finish.genesis {

@@ -9,6 +9,7 @@ use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Re
 use crate::use_log::{Counted, UseLog};
 use crate::window::{Purse, Units};
 use quorate_shared::heartbeat::{Holding, Number};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::Shape;
 use quorate_shared::time::{Drift, StoreTime};
@@ -217,6 +218,9 @@ impl MemoryStore {
         let after = terms(&exact_holding(&settlement.holding));
         let stored = self.stored(now, &settlement.budget);
         let mut bucket = Bucket::settled(stored, &before, &record.history(&settlement.budget), now);
+        if mistake::made(Mistake::LevelRaisedWithGrant) {
+            bucket.fill.level = bucket.fill.level.saturating_add(after.entitlement.burst.saturating_sub(before.entitlement.burst));
+        }
         bucket.put_under(&after);
         Some((bucket, after))
     }
