@@ -33,4 +33,9 @@ impl Chance {
     pub fn per_mille(&mut self, n: u64) -> bool {
         self.below(1000) < n
     }
+
+    /// One of these; there must be one.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
 }

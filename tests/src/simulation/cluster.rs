@@ -2,9 +2,11 @@
 
 use super::Micros;
 use super::chance::Chance;
+use super::clock::{rate, scale};
+use super::network::NODES;
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Office};
-use quorate_shared::names::SubjectKey;
+use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
 use std::time::Duration;
@@ -17,24 +19,35 @@ pub struct Cluster {
     term: u64,
     offices: u64,
     leader: Option<Leader>,
-    /// Entries of the leader before, not committed when it lost its office.
+    /// A leader that was cut off from the others, and does not know that it leads no more.
+    deposed: Option<Leader>,
+    /// The office of the last entry committed by its own leader.
+    committed: Option<Office>,
+    /// Entries of leaders before, not committed when they lost their office.
     stranded: Vec<StampedHeartbeat>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Leader {
+    node: usize,
     office: Office,
     since: Micros,
     /// How fast its clock runs, in millionths of true time.
     rate: u64,
 }
 
+impl Leader {
+    fn time(&self, now: Micros) -> LeaderTime {
+        LeaderTime::from_micros(scale(now - self.since, self.rate, 1_000_000))
+    }
+}
+
 impl Cluster {
     /// A founded cluster with one policy set.
-    pub fn found(set: PolicySet, lease: Duration, drift: Drift) -> Self {
+    pub fn found(set: PolicySet, key: SubjectKey, lease: Duration, drift: Drift) -> Self {
         let mut ledger = Ledger::default();
-        ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([1; 32]), lease, drift });
-        let mut cluster = Self { ledger, term: 1, offices: 0, leader: None, stranded: Vec::new() };
+        ledger.apply(1, &Command::Found { subject_key: key, lease, drift });
+        let mut cluster = Self { ledger, term: 1, offices: 0, leader: None, deposed: None, committed: None, stranded: Vec::new() };
         cluster.change_policies(set);
         cluster
     }
@@ -42,9 +55,17 @@ impl Cluster {
     /// Proposes a set in place of the newest. False if another one is pending.
     pub fn change_policies(&mut self, set: PolicySet) -> bool {
         let replaces = self.ledger.newest_policies().version;
-        let by = Author { who: "simulation".into(), when_ms: 0, why: None };
-        let outcome = self.ledger.apply(self.term, &Command::Policies { replaces, set: Box::new(set), by });
+        let outcome = self.ledger.apply(self.term, &Command::Policies { replaces, set: Box::new(set), by: operator() });
         matches!(outcome, Outcome::Policies { .. })
+    }
+
+    /// Fences a region: `None` if that cannot be said now, else whether it was done.
+    pub fn fence(&mut self, region: &RegionName) -> Option<bool> {
+        self.leader?;
+        match self.ledger.apply(self.term, &Command::Fence { region: region.clone(), by: operator() }) {
+            Outcome::StillLive => None,
+            outcome => Some(outcome == Outcome::Done),
+        }
     }
 
     /// The leader goes; what it had not committed may still be committed by the next one.
@@ -52,45 +73,83 @@ impl Cluster {
         self.leader = None;
     }
 
-    /// A node is elected, or a leader that restarted leads on in its old term.
-    pub fn elect(&mut self, now: Micros, same_term: bool, drift: Drift, chance: &mut Chance) {
-        if !same_term {
-            for entry in std::mem::take(&mut self.stranded) {
-                if chance.per_mille(500) {
-                    let term = entry.office.term;
-                    self.ledger.apply(term, &Command::Heartbeat(Box::new(entry)));
-                }
+    /// The leader is cut off from the other coordinators, and goes on stamping.
+    pub fn isolate_leader(&mut self) {
+        self.deposed = self.leader.take();
+    }
+
+    /// Nobody is cut off any more.
+    pub fn rejoin(&mut self) {
+        self.deposed = None;
+    }
+
+    /// A node is elected; gives the entries of leaders before that it commits, with what came of them. If `restarted`, a leader
+    /// leads on in its old term, unless another has been elected meanwhile.
+    pub fn elect(&mut self, now: Micros, restarted: bool, drift: Drift, chance: &mut Chance) -> Vec<(StampedHeartbeat, Outcome)> {
+        let mut committed = Vec::new();
+        let restarted = restarted && self.deposed.is_none();
+        for entry in std::mem::take(&mut self.stranded) {
+            // in its own place; or in that of a new term, where it must count for nothing
+            let misplaced = !restarted && chance.per_mille(300);
+            let term = if misplaced { self.term + 1 } else { entry.office.term };
+            if chance.per_mille(500) {
+                let outcome = self.ledger.apply(term, &Command::Heartbeat(Box::new(entry.clone())));
+                committed.push((entry, outcome));
             }
+        }
+        if !restarted {
             self.term += 1;
         }
         self.offices += 1;
-        let ppm = u64::from(drift.ppm());
-        let rate = chance.between(1_000_000 - ppm / 2, 1_000_000 + ppm / 2);
-        self.leader = Some(Leader { office: Office { term: self.term, process: self.offices }, since: now, rate });
+        let away = self.deposed.map(|leader| leader.node);
+        let node = (0..NODES).cycle().skip(chance.below(NODES as u64) as usize).find(|node| Some(*node) != away).unwrap_or_default();
+        let office = Office { term: self.term, process: self.offices };
+        self.leader = Some(Leader { node, office, since: now, rate: rate(drift, chance) });
+        committed
     }
 
-    /// True while somebody leads.
+    /// True while somebody leads with a majority behind it.
     pub fn has_leader(&self) -> bool {
         self.leader.is_some()
     }
 
-    /// The leader dates a heartbeat; `None` without one.
-    pub fn stamp(&self, heartbeat: Heartbeat, now: Micros) -> Option<StampedHeartbeat> {
-        let leader = self.leader?;
-        let shown = u128::from(now - leader.since) * u128::from(leader.rate) / 1_000_000;
-        let at = LeaderTime::from_micros(u64::try_from(shown).unwrap_or(u64::MAX));
-        Some(self.ledger.stamp(heartbeat, leader.office, at))
+    /// True while somebody believes to lead who does not.
+    pub fn has_deposed(&self) -> bool {
+        self.deposed.is_some()
+    }
+
+    /// Whoever `node` takes for the leader dates a heartbeat; `None` if it knows none.
+    pub fn stamp(&self, node: usize, heartbeat: Heartbeat, now: Micros) -> Option<StampedHeartbeat> {
+        let leader = match self.deposed {
+            Some(deposed) if deposed.node == node => deposed,
+            _ => self.leader?,
+        };
+        Some(self.ledger.stamp(heartbeat, leader.office, leader.time(now)))
+    }
+
+    /// An entry that has not got its place in the log may get it under the next leader. What a process had
+    /// only in memory when it ended, and never got into the log, nobody can commit.
+    fn strand(&mut self, entry: StampedHeartbeat) {
+        let ended = self.leader.is_some() && entry.office.term == self.term && self.committed != Some(entry.office);
+        if !ended {
+            self.stranded.push(entry);
+        }
     }
 
     /// Commits an entry dated some time ago; `None` if its leader is no more.
     pub fn commit(&mut self, entry: StampedHeartbeat) -> Option<Answer> {
         if self.leader.is_none_or(|l| l.office != entry.office) {
-            self.stranded.push(entry);
+            self.strand(entry);
             return None;
         }
+        self.committed = Some(entry.office);
         match self.ledger.apply(self.term, &Command::Heartbeat(Box::new(entry))) {
             Outcome::Heartbeat(answer) => Some(answer),
             _ => None,
         }
     }
+}
+
+fn operator() -> Author {
+    Author { who: "operator".into(), when_ms: 0, why: None }
 }

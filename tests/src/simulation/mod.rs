@@ -1,15 +1,36 @@
 //! A world of regions, coordinators and a network that loses, delays, doubles and reorders, run
 //! from one seed in virtual time. The ledger, the allocator, the lease book and the buckets are
-//! the real ones.
+//! the real ones; around them stand models of what may fail.
 //!
-//! What is checked after every event is in [`check`].
+//! | module | what it is |
+//! |---|---|
+//! | [`world`] | what happens when, and to whom |
+//! | [`profile`], [`fault`] | which faults a seed draws, and how many there were |
+//! | [`region`], [`agent`], [`store`], [`call`] | one region: its process, its store, what is under way between them |
+//! | [`cluster`] | the replicated log and those who lead it |
+//! | [`policies`] | policy sets and how they change |
+//! | [`invariants`] | what must hold, whatever happens; a file for each |
 
+pub mod agent;
+pub mod call;
 pub mod chance;
-pub mod check;
+pub mod clock;
 pub mod cluster;
+pub mod disk;
+pub mod fault;
+pub mod invariants;
+pub mod network;
+pub mod policies;
+pub mod profile;
+pub mod queue;
 pub mod region;
+pub mod request;
+pub mod store;
+pub mod teeth;
+pub mod trace;
 pub mod world;
 
+pub use invariants::Violation;
 pub use world::{Report, World};
 
 /// Microseconds of true time, which nobody in the world can read.

@@ -1,0 +1,343 @@
+//! The agent's process: it renews the region's lease, as the real one does around the lease book.
+
+use super::Micros;
+use super::call::{Call, Outcome};
+use super::chance::Chance;
+use super::region::Region;
+use quorate_limiter::decision::Charge;
+use quorate_limiter::demand::DemandTracker;
+use quorate_limiter::lease_book::{Account, Application, LeaseBook};
+use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number, PoliciesInForce, Response, StoreReport};
+use quorate_shared::mistake::{self, Mistake};
+use quorate_shared::names::BudgetId;
+use quorate_shared::time::LocalTime;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What dies with the agent's process.
+#[derive(Debug)]
+pub struct Agent {
+    pub(super) book: Option<LeaseBook>,
+    pub(super) table: Arc<PolicyTable>,
+    /// What `table` says of each place.
+    pub(super) charges: Vec<Option<Charge>>,
+    /// In force in the store already, while a response is being applied.
+    pub(super) upcoming: Option<Upcoming>,
+    pub(super) demand: DemandTracker,
+    /// The store failed on the way: a session is to be opened before the next heartbeat.
+    broken: bool,
+    greatest_session: u64,
+    work: Option<Work>,
+    /// The call that it waits for.
+    awaited: u64,
+    /// Responses that wait until the one before is applied.
+    inbox: VecDeque<(Box<Response>, LocalTime)>,
+}
+
+/// A policy table with what it says of each place.
+pub(super) type Upcoming = (Arc<PolicyTable>, Vec<Option<Charge>>);
+
+/// One at a time.
+#[derive(Debug)]
+enum Work {
+    Opening,
+    Applying(Box<Applying>),
+}
+
+#[derive(Debug)]
+struct Applying {
+    application: Application,
+    table: Arc<PolicyTable>,
+    changed: Vec<ChangedPolicy>,
+    step: Step,
+    lapsed: bool,
+}
+
+/// How far the application of a response has come: the call that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Take,
+    Reduce,
+    Finish,
+    Increase,
+}
+
+impl Agent {
+    pub(super) fn new(local: LocalTime) -> Self {
+        let mut demand = DemandTracker::default();
+        demand.restart(local);
+        Self {
+            book: None,
+            table: Arc::new(PolicyTable::empty()),
+            charges: Vec::new(),
+            upcoming: None,
+            demand,
+            broken: false,
+            greatest_session: 0,
+            work: None,
+            awaited: 0,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    /// The charges by which a store with these policies in force decides, and whether the lease
+    /// may be used with them.
+    pub(super) fn charges_by(&self, in_force: PoliciesInForce) -> Option<(&[Option<Charge>], bool)> {
+        if self.table.in_force() == in_force {
+            return Some((&self.charges, true));
+        }
+        let upcoming = self.upcoming.as_ref().filter(|(table, _)| table.in_force() == in_force);
+        upcoming.map(|(_, charges)| (charges.as_slice(), false))
+    }
+
+    /// True while it applies a response, or opens a session.
+    pub(super) fn is_busy(&self) -> bool {
+        self.work.is_some() || self.broken
+    }
+
+    fn has_lapsed(&self, application: &Application, now: LocalTime) -> bool {
+        self.book.as_ref().is_none_or(|book| book.lapsed(application, now))
+    }
+
+    fn change(&self, region: &Region, number: Number, holdings: &[(BudgetId, Holding)], now: LocalTime) -> Option<Call> {
+        let settle = |(budget, holding): &(BudgetId, Holding)| Settlement {
+            budget: budget.clone(),
+            holding: holding.clone(),
+            standing: self.table.terms(budget),
+        };
+        let view = self.book.as_ref()?.view(now);
+        let settlements = holdings.iter().map(settle).collect();
+        Some(Call::Write(Box::new(HoldingsChange { number, view, drift: region.drift, settlements, grants: Vec::new() })))
+    }
+}
+
+impl Region {
+    /// True if the agent runs and needs a session before its next heartbeat.
+    pub fn needs_session(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.work.is_none() && (agent.book.is_none() || agent.broken || self.slept))
+    }
+
+    /// True while the agent waits for its store.
+    pub fn is_busy(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.work.is_some())
+    }
+
+    /// The call that the agent waits for.
+    pub fn awaits(&self, ticket: u64) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.awaited == ticket)
+    }
+
+    /// Numbers a call that the agent makes now.
+    pub fn ticket(&mut self) -> u64 {
+        self.tickets += 1;
+        if let Some(agent) = &mut self.agent {
+            agent.awaited = self.tickets;
+        }
+        self.tickets
+    }
+
+    /// Begins to open a session greater than any before (R5).
+    pub fn open(&mut self, now: Micros) -> Option<Call> {
+        let greatest = self.agent.as_ref()?.greatest_session;
+        let stored = self.store.found(now);
+        let session = greatest.max(stored.map_or(0, |record| record.session)) + 1;
+        // a store that lost its state may have a record, but an old one
+        let policies = self.store.record(now).map_or(self.disk.in_force(), |record| record.policies);
+        self.slept = false;
+        let agent = self.agent.as_mut()?;
+        agent.work = Some(Work::Opening);
+        agent.inbox.clear();
+        Some(Call::Open(Opening { session, burn: false, policies }))
+    }
+
+    /// The next heartbeat. `Err`: the store has another session, or none.
+    pub fn beat(&mut self, now: Micros) -> Result<Option<Heartbeat>, Refusal> {
+        let local = self.local(now);
+        let Some(agent) = self.agent.as_mut() else { return Ok(None) };
+        let Some(book) = agent.book.as_mut() else { return Ok(None) };
+        // R2: the number first, then the clock, then the sending
+        let seq = self.store.draw_seq(now, book.session())?;
+        let (table, holdings) = (&agent.table, book.holdings());
+        let reports = agent.demand.reports(
+            local,
+            |budget| table.terms(budget).map(|t| t.limit.period()),
+            |budget| match holdings.contains_key(budget) {
+                true => None,
+                false => table.terms(budget).map(|t| t.floor.rate.saturating_sub(t.lendable.rate)),
+            },
+        );
+        let store = StoreReport { kind: "redis".into(), healthy: true };
+        let account = Account { policies_read: self.disk.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
+        let mut beat = book.beat(seq, local, account);
+        if mistake::made(Mistake::EchoBeforeReductions)
+            && let Some(Work::Applying(applying)) = &agent.work
+        {
+            beat.echo = Some(applying.application.stamp);
+        }
+        Ok(Some(beat))
+    }
+
+    /// An answer to the heartbeat `sent` arrives.
+    pub fn receive(&mut self, sent: (Number, u64), answer: Answer, now: Micros) -> Option<Call> {
+        let local = self.local(now);
+        let agent = self.agent.as_mut()?;
+        match answer {
+            Answer::UnknownRegion => None,
+            Answer::Stale { newest } => {
+                agent.greatest_session = agent.greatest_session.max(newest.session);
+                let open = agent.book.as_ref().is_some_and(|book| book.session() == sent.0.session);
+                if open && agent.work.is_none() { self.open(now) } else { None }
+            }
+            Answer::Renewed(response) if agent.work.is_some() => {
+                agent.inbox.push_back((response, local));
+                None
+            }
+            Answer::Renewed(response) => self.begin(&response, local),
+        }
+    }
+
+    /// Takes up a response that arrived at `received` (R3).
+    fn begin(&mut self, response: &Response, received: LocalTime) -> Option<Call> {
+        let agent = self.agent.as_mut()?;
+        let book = agent.book.as_mut()?;
+        let before = book.policies();
+        let application = book.receive(response, received).ok()?;
+        self.disk.add(response);
+        let table = match response.policies == agent.table.in_force() {
+            true => agent.table.clone(),
+            false => Arc::new(self.disk.table(&self.name, response.policies)?),
+        };
+        let changed = match before == response.policies || before.active == 0 {
+            true => Vec::new(),
+            false => table.changed_since((agent.table.in_force() == before).then_some(&*agent.table)),
+        };
+        if mistake::made(Mistake::HorizonsBeforeReductions) {
+            book.applied(application.clone(), received, Duration::ZERO);
+        }
+        let number = application.stamp.number;
+        agent.work = Some(Work::Applying(Box::new(Applying { application, table, changed, step: Step::Take, lapsed: false })));
+        Some(Call::Take(number))
+    }
+
+    /// The call that the agent waited for has ended; gives the next one.
+    pub fn proceed(&mut self, outcome: Outcome, now: Micros, chance: &mut Chance) -> Option<Call> {
+        let work = self.agent.as_mut()?.work.take()?;
+        let next = match (work, outcome) {
+            (Work::Opening, Outcome::Done(record)) => {
+                self.opened(*record.unwrap_or_default(), now, chance);
+                None
+            }
+            (Work::Opening, _) => {
+                // tried again at the next heartbeat
+                self.agent.as_mut()?.broken = true;
+                None
+            }
+            (Work::Applying(applying), Outcome::Done(_)) => self.advance(*applying, now),
+            (Work::Applying(_), _) => {
+                let agent = self.agent.as_mut()?;
+                (agent.broken, agent.upcoming) = (true, None);
+                self.open(now)
+            }
+        };
+        if next.is_some() {
+            return next;
+        }
+        while self.agent.as_ref()?.work.is_none() {
+            let (response, received) = self.agent.as_mut()?.inbox.pop_front()?;
+            let call = self.begin(&response, received);
+            if call.is_some() {
+                return call;
+            }
+        }
+        None
+    }
+
+    fn opened(&mut self, record: Record, now: Micros, chance: &mut Chance) {
+        let local = self.local(now);
+        let table = Arc::new(self.disk.table(&self.name, record.policies).unwrap_or_else(PolicyTable::empty));
+        let charges = Self::charges(&self.places, &table);
+        let Some(agent) = self.agent.as_mut() else { return };
+        agent.greatest_session = record.session;
+        agent.demand.restart(local);
+        let (name, session) = (self.name.clone(), record.session);
+        agent.book = Some(LeaseBook::open(name, "agent".into(), session, chance.any(), record.holdings, record.policies, local));
+        (agent.table, agent.charges, agent.upcoming, agent.broken) = (table, charges, None, false);
+        self.eager = true;
+    }
+
+    /// The step that was under way is done; gives the call of the next one.
+    fn advance(&mut self, mut applying: Applying, now: Micros) -> Option<Call> {
+        let local = self.local(now);
+        let number = applying.application.stamp.number;
+        let mut agent = self.agent.take()?;
+        if applying.step == Step::Take {
+            applying.step = Step::Reduce;
+            if !applying.application.reductions.is_empty() {
+                let call = agent.change(self, number, &applying.application.reductions, local);
+                agent.work = Some(Work::Applying(Box::new(applying)));
+                self.agent = Some(agent);
+                return call;
+            }
+        }
+        let lapsed = agent.has_lapsed(&applying.application, local);
+        let call = match applying.step {
+            Step::Take | Step::Reduce => {
+                agent.upcoming = match applying.table.in_force() == agent.table.in_force() {
+                    true => None,
+                    false => Some((applying.table.clone(), Self::charges(&self.places, &applying.table))),
+                };
+                (applying.step, applying.lapsed) = (Step::Finish, lapsed);
+                Some(Call::Finish(Box::new(finish(&applying))))
+            }
+            Step::Finish if lapsed && !applying.lapsed => {
+                // the lease ran out while the stamp was on its way
+                (applying.lapsed, applying.changed) = (true, Vec::new());
+                Some(Call::Finish(Box::new(finish(&applying))))
+            }
+            Step::Finish => {
+                applying.step = Step::Increase;
+                self.put_in_force(&mut agent, &applying, now);
+                let increases = &applying.application.increases;
+                if increases.is_empty() { None } else { agent.change(self, number, increases, local) }
+            }
+            Step::Increase => None,
+        };
+        match call.is_some() {
+            true => agent.work = Some(Work::Applying(Box::new(applying))),
+            false => {
+                agent.upcoming = None;
+                self.eager |= applying.application.gives_up();
+            }
+        }
+        self.agent = Some(agent);
+        call
+    }
+
+    /// The stamp is stored: the horizons move.
+    fn put_in_force(&self, agent: &mut Agent, applying: &Applying, now: Micros) {
+        if let Some(book) = agent.book.as_mut() {
+            let longest_drain = agent.table.longest_drain().max(applying.table.longest_drain());
+            book.applied(applying.application.clone(), self.local(now), longest_drain);
+        }
+        if let Some((_, charges)) = agent.upcoming.take().filter(|_| agent.table.in_force() != applying.table.in_force()) {
+            agent.charges = charges;
+        }
+        agent.table = applying.table.clone();
+    }
+}
+
+fn finish(applying: &Applying) -> Finish {
+    let application = &applying.application;
+    Finish {
+        stamp: application.stamp,
+        renewal: application.renewal(),
+        policies: application.policies,
+        full: application.full,
+        genesis: application.genesis,
+        lapsed: applying.lapsed,
+        changed: applying.changed.clone(),
+    }
+}

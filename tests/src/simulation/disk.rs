@@ -1,0 +1,53 @@
+//! What an agent's disk remembers: the policy sets that it has read, and those in force.
+
+use quorate_limiter::matching::PolicyTable;
+use quorate_shared::heartbeat::{PoliciesInForce, Response};
+use quorate_shared::names::{RegionName, SubjectKey};
+use quorate_shared::policy::PolicySet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// As many sets as a real agent keeps.
+const KEPT: usize = 4;
+
+/// One agent's disk.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    in_force: PoliciesInForce,
+    sets: BTreeMap<u64, Arc<PolicySet>>,
+    key: Option<SubjectKey>,
+}
+
+impl Disk {
+    /// Takes what a response brought.
+    pub fn add(&mut self, response: &Response) {
+        self.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
+        while self.sets.len() > KEPT {
+            self.sets.pop_first();
+        }
+        self.in_force = response.policies;
+        if self.key.is_none() {
+            self.key = Some(response.subject_key.clone());
+        }
+    }
+
+    /// The sets in force by the newest response taken.
+    pub fn in_force(&self) -> PoliciesInForce {
+        self.in_force
+    }
+
+    /// The newest version read.
+    pub fn newest(&self) -> Option<u64> {
+        self.sets.keys().next_back().copied()
+    }
+
+    /// The table of these sets, if they have been read.
+    pub fn table(&self, region: &RegionName, in_force: PoliciesInForce) -> Option<PolicyTable> {
+        let active = self.sets.get(&in_force.active)?;
+        let next = match in_force.next {
+            Some(version) => Some(self.sets.get(&version)?),
+            None => None,
+        };
+        Some(PolicyTable::new(region, active, next, self.key.clone()?))
+    }
+}

@@ -1,0 +1,94 @@
+//! docs/protocol.md, "Shapes": over any interval `W`, all regions together admit at most `B + R·W`.
+//!
+//! One bucket for all regions that refills at the limit's rate and holds its burst at most says the
+//! same of all intervals at once: every admission must find its cost in it. It is kept in
+//! micro-tokens times the period, so nothing is rounded.
+//!
+//! A change of the limit leaves its level, or cuts it to the new burst, as the protocol says of every
+//! region's bucket (ADR 0006): so the statement holds across the change too, and across a change of the
+//! period. A forward step of a store's wall clock refills it as if that time had passed, which is the
+//! term `wall-clock-steps` of the bound and no more.
+
+use super::{Terms, Violation};
+use crate::simulation::Micros;
+use quorate_shared::units::MicroTokens;
+
+const RULE: &str = "admissions within burst and refill";
+
+/// A bucket for each place.
+#[derive(Debug)]
+pub struct Admissions {
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    /// Micro-tokens times the period in microseconds.
+    level: u128,
+    /// True once something was admitted.
+    used: bool,
+    at: Micros,
+}
+
+impl Bucket {
+    fn refill(&mut self, now: Micros, terms: &Terms) {
+        self.add(now.saturating_sub(self.at), terms);
+        self.at = self.at.max(now);
+    }
+
+    fn add(&mut self, span: Micros, terms: &Terms) {
+        let gained = u128::from(span) * u128::from(terms.whole.rate.0);
+        self.level = (self.level + gained).min(full(terms));
+    }
+}
+
+impl Admissions {
+    /// Nothing is limited yet.
+    pub fn new(places: usize) -> Self {
+        Self { buckets: vec![Bucket::default(); places] }
+    }
+
+    /// Counts an admission at `now`, which may be a little before the last one counted.
+    pub fn admit(&mut self, now: Micros, place: usize, terms: &Terms, cost: MicroTokens) -> Result<(), Violation> {
+        let bucket = &mut self.buckets[place];
+        bucket.refill(now, terms);
+        let cost = u128::from(cost.0) * terms.limit.period().as_micros();
+        match bucket.level.checked_sub(cost) {
+            Some(left) => {
+                (bucket.level, bucket.used) = (left, true);
+                Ok(())
+            }
+            None => {
+                let over = (cost - bucket.level).div_ceil(terms.limit.period().as_micros().max(1));
+                let what = format!("{}: {over} micro-tokens more than burst and refill", terms.budget);
+                Err(Violation { at: now, rule: RULE, what })
+            }
+        }
+    }
+
+    /// A store's wall clock was put forward by `span`.
+    pub fn step_forward(&mut self, now: Micros, place: usize, terms: &Terms, span: Micros) {
+        let bucket = &mut self.buckets[place];
+        bucket.refill(now, terms);
+        bucket.add(span, terms);
+    }
+
+    /// Other terms are in force from now on.
+    pub fn retune(&mut self, now: Micros, place: usize, before: Option<&Terms>, after: Option<&Terms>) {
+        let bucket = &mut self.buckets[place];
+        let Some(after) = after else { return };
+        match before {
+            Some(before) if bucket.used => {
+                bucket.refill(now, before);
+                // rounded in favour of the regions: by less than a micro-token
+                let level = bucket.level.div_ceil(before.limit.period().as_micros().max(1));
+                bucket.level = (level * after.limit.period().as_micros()).min(full(after));
+            }
+            _ => *bucket = Bucket { level: full(after), at: now, used: false },
+        }
+    }
+}
+
+fn full(terms: &Terms) -> u128 {
+    u128::from(terms.whole.burst.0) * terms.limit.period().as_micros()
+}

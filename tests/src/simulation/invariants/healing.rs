@@ -1,0 +1,47 @@
+//! docs/protocol.md, "One heartbeat" and "A lease ends": once nothing fails any more, every region
+//! is leased again, and capacity goes where it is wanted.
+
+use super::{Violation, Watch};
+use crate::simulation::Micros;
+use crate::simulation::region::Region;
+use quorate_ledger::Ledger;
+use quorate_shared::units::Capacity;
+
+const RULE: &str = "what was broken heals";
+
+/// So many heartbeats of each region, at least, it may take at most.
+pub const HEARTBEATS: u64 = 12;
+
+/// What is not well yet; nothing once all is.
+pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
+    if let Some((version, waits_for)) = ledger.pending_policies() {
+        return Some(format!("policy set {version} is still pending: it waits for {waits_for:?}"));
+    }
+    if let Some(region) = regions.iter().find(|region| !region.is_leased(now)) {
+        return Some(format!("{} is not leased", region.name));
+    }
+    let terms = watch.terms(0)?;
+    let target = target(ledger, terms, regions, hot)?;
+    let has = watch.usable(hot, 0).total();
+    let reached = has.rate >= target.rate && has.burst >= target.burst;
+    (!reached).then(|| format!("{} can use {has:?} of {}; wanted is {target:?}", regions[hot].name, terms.budget))
+}
+
+/// What the allocator is to give the one region that asks for all of it: its floor, the pool, and
+/// of every other floor what may be lent.
+fn target(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize) -> Option<Capacity> {
+    let policy = ledger.active_policies().policy(&terms.budget.policy)?;
+    let lenders = (0..regions.len()).filter(|r| *r != hot);
+    let lendable: Capacity = lenders.map(|r| policy.lendable_of(terms.floors[r])).sum();
+    let all = terms.floors[hot].plus(terms.pool).plus(lendable);
+    match terms.whole == terms.limit.capacity() {
+        true => Some(all),
+        // of floors beyond the limit it borrows no more than makes the limit's rate
+        false => Some(Capacity { burst: terms.floors[hot].burst, ..all.min(terms.limit.capacity().max(terms.floors[hot])) }),
+    }
+}
+
+/// The violation, if it takes longer.
+pub fn too_long(at: Micros, what: String) -> Violation {
+    Violation { at, rule: RULE, what: format!("{HEARTBEATS} heartbeats of each region after the last fault: {what}") }
+}

@@ -1,0 +1,212 @@
+//! What must hold, whatever happens: a file for each rule of docs/protocol.md.
+
+pub mod admissions;
+pub mod bound;
+pub mod conservation;
+pub mod entitlements;
+pub mod floors;
+pub mod healing;
+
+use super::Micros;
+use super::policies::Catalogue;
+use super::region::{MOST_REGIONS, Region, Usable};
+use admissions::Admissions;
+use quorate_ledger::Ledger;
+use quorate_shared::names::BudgetId;
+use quorate_shared::policy::Limit;
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::time::Duration;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at: Micros,
+    /// Which promise.
+    pub rule: &'static str,
+    /// By how much, and where.
+    pub what: String,
+}
+
+/// The terms in force for one place: those of the active set, until every region has confirmed its
+/// successor (R9).
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The budget of the present generation.
+    pub budget: BudgetId,
+    /// As configured.
+    pub limit: Limit,
+    /// All that may be used: the limit, or the sum of the floors where that is more on purpose.
+    pub whole: Capacity,
+    /// By region.
+    pub floors: [Capacity; MOST_REGIONS],
+    /// What is in no floor.
+    pub pool: Capacity,
+}
+
+impl Terms {
+    /// A capacity of another generation, in the period of this one.
+    pub fn in_this_period(&self, capacity: Capacity, period: Duration) -> Capacity {
+        if period == self.limit.period() {
+            return capacity;
+        }
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        Capacity { rate: capacity.rate.scale_floor(micros(self.limit.period()), micros(period)), ..capacity }
+    }
+}
+
+/// Everything that is watched.
+#[derive(Debug)]
+pub struct Watch {
+    catalogue: Catalogue,
+    /// Of this version of the policy set.
+    version: u64,
+    /// By place.
+    terms: Vec<Option<Terms>>,
+    /// By region and place.
+    usable: Vec<Vec<Usable>>,
+    /// By region: [`Self::usable`] holds until then.
+    holds_until: Vec<Option<Micros>>,
+    admissions: Admissions,
+    /// Instants at which some region could use more than its own.
+    pub leased_instants: u64,
+    /// A fold of everything that regions could use: equal for equal runs.
+    pub fingerprint: u64,
+    /// True once the promise is wider than the limit, so that overshoot may be measured.
+    pub widened: bool,
+}
+
+impl Watch {
+    /// Watches a world that has not begun.
+    pub fn new(catalogue: &Catalogue, ledger: &Ledger) -> Self {
+        let (regions, places) = (catalogue.regions.len(), catalogue.places.len());
+        let mut watch = Self {
+            catalogue: catalogue.clone(),
+            version: 0,
+            terms: vec![None; places],
+            usable: vec![vec![Usable::default(); places]; regions],
+            holds_until: vec![None; regions],
+            admissions: Admissions::new(places),
+            leased_instants: 0,
+            fingerprint: 0,
+            widened: false,
+        };
+        watch.follow_policies(0, ledger);
+        watch
+    }
+
+    /// When something is to be checked next even if nothing happens: a horizon passes.
+    pub fn next_horizon(&self) -> Option<Micros> {
+        self.holds_until.iter().flatten().min().copied()
+    }
+
+    /// Something happened in a region, or one of its horizons has passed: it is looked at anew.
+    pub fn look_at(&mut self, r: usize, region: &Region, now: Micros) {
+        self.holds_until[r] = region.next_horizon(now);
+        let usable = region.usable(now);
+        self.fingerprint = usable.iter().fold(self.fingerprint ^ now, |fold, usable| {
+            let total = usable.total();
+            fold.rotate_left(7).wrapping_mul(0x100_0000_01b3) ^ total.rate.0 ^ total.burst.0.rotate_left(32)
+        });
+        self.usable[r] = usable;
+    }
+
+    /// Regions of which a horizon has passed.
+    pub fn passed(&self, now: Micros) -> impl Iterator<Item = usize> + use<> {
+        let passed: Vec<usize> = (0..self.usable.len()).filter(|r| self.holds_until[*r].is_some_and(|until| until <= now)).collect();
+        passed.into_iter()
+    }
+
+    /// What must hold at every instant.
+    ///
+    /// # Errors
+    /// The first promise that is broken.
+    pub fn check(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
+        for (place, terms) in self.terms.iter().enumerate() {
+            let Some(terms) = terms else { continue };
+            let each = || self.usable.iter().map(move |usable| &usable[place]);
+            self.leased_instants += u64::from(each().any(Usable::is_leased));
+            entitlements::check(now, terms, each())?;
+            conservation::check_parts(now, terms, each())?;
+            for (r, usable) in each().enumerate().filter(|(_, usable)| usable.generation == terms.budget.generation) {
+                let reckoning = ledger.reckoning(&terms.budget, &self.catalogue.regions[r]);
+                conservation::check_reckoning(now, &self.catalogue.regions, r, usable, &reckoning)?;
+                floors::check(now, &self.catalogue.regions[r], usable, &reckoning)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold after every entry of the log.
+    ///
+    /// # Errors
+    /// The first promise that is broken.
+    pub fn check_ledger(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
+        self.follow_policies(now, ledger);
+        conservation::check_ledger(now, ledger)
+    }
+
+    /// A request was admitted.
+    ///
+    /// # Errors
+    /// If more is admitted than may be.
+    pub fn admit(&mut self, now: Micros, place: usize, cost: MicroTokens) -> Result<(), Violation> {
+        match &self.terms[place] {
+            Some(terms) => self.admissions.admit(now, place, terms, cost),
+            None => Ok(()),
+        }
+    }
+
+    /// The wall clock of a store was put forward: term `wall-clock-steps` of the bound.
+    pub fn step_forward(&mut self, now: Micros, span: Micros) {
+        self.widened = true;
+        for (place, terms) in self.terms.iter().enumerate() {
+            if let Some(terms) = terms {
+                self.admissions.step_forward(now, place, terms, span);
+            }
+        }
+    }
+
+    /// The terms in force for a place.
+    pub fn terms(&self, place: usize) -> Option<&Terms> {
+        self.terms[place].as_ref()
+    }
+
+    /// What a region can use of a place.
+    pub fn usable(&self, r: usize, place: usize) -> &Usable {
+        &self.usable[r][place]
+    }
+
+    fn follow_policies(&mut self, now: Micros, ledger: &Ledger) {
+        let set = ledger.active_policies();
+        if set.version == self.version {
+            return;
+        }
+        self.version = set.version;
+        let Some(founding) = ledger.founding() else { return };
+        for (i, place) in self.catalogue.places.iter().enumerate() {
+            let terms = set.policy(&place.policy).map(|policy| {
+                let limit = policy.overrides_by_hash(&founding.subject_key).get(&place.subject).copied().unwrap_or(policy.limit);
+                let by_region = set.floors(policy, limit);
+                let mut floors = [Capacity::ZERO; MOST_REGIONS];
+                let floor = |name| by_region.get(name).copied().unwrap_or_default();
+                floors.iter_mut().zip(&self.catalogue.regions).for_each(|(part, name)| *part = floor(name));
+                let sum: Capacity = floors.iter().copied().sum();
+                let whole = limit.capacity().max(sum);
+                Terms { budget: policy.budget(place.subject), limit, whole, floors, pool: limit.capacity().minus(sum) }
+            });
+            self.widened |= terms.as_ref().is_some_and(|terms| terms.whole != terms.limit.capacity());
+            self.admissions.retune(now, i, self.terms[i].as_ref(), terms.as_ref());
+            self.terms[i] = terms;
+        }
+    }
+}
+
+/// Fails with a description unless `left` fits `right`.
+fn fits(at: Micros, rule: &'static str, left: Capacity, right: Capacity, what: impl FnOnce() -> String) -> Result<(), Violation> {
+    if left.fits(right) {
+        return Ok(());
+    }
+    let text = |c: Capacity| format!("{} per period, {} at once", c.rate, c.burst);
+    Err(Violation { at, rule, what: format!("{}: {}; may be {}", what(), text(left), text(right)) })
+}

@@ -1,0 +1,200 @@
+//! Policy sets, and how operators change them.
+
+use super::chance::Chance;
+use super::fault::Fault;
+use super::profile::Profile;
+use quorate_shared::names::{PolicyName, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
+use quorate_shared::units::{MicroTokens, PartsPerMillion};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Subjects are told apart by it.
+pub const ATTRIBUTE: &str = "tenant";
+const SUBJECTS: [&str; 2] = ["acme", "zeta"];
+
+/// What is limited in a world: which policies there may be, and on which subjects.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    /// The names of all regions.
+    pub regions: Vec<RegionName>,
+    /// The names of all policies.
+    pub policies: Vec<PolicyName>,
+    /// One place for each policy and subject.
+    pub places: Vec<Place>,
+}
+
+/// One subject of one policy: a budget, whatever its generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose.
+    pub policy: PolicyName,
+    /// On which subject.
+    pub subject: SubjectHash,
+    /// What the subject is called.
+    pub name: &'static str,
+}
+
+impl Catalogue {
+    /// What is limited in a world of this profile.
+    pub fn new(profile: &Profile, key: &SubjectKey) -> Self {
+        let policies: Vec<PolicyName> = ["p", "q"].iter().take(profile.policies).filter_map(|n| n.parse().ok()).collect();
+        let hash = |policy: &PolicyName, subject| SubjectHash::of(key, policy, [subject]);
+        let place = |name: &'static str, policy: &PolicyName| Place { policy: policy.clone(), subject: hash(policy, name), name };
+        let subjects = SUBJECTS.iter().take(profile.subjects);
+        let places = subjects.flat_map(|name| policies.iter().map(|policy| place(name, policy)).collect::<Vec<_>>()).collect();
+        let regions = ["ap", "eu", "us"].iter().take(profile.regions).filter_map(|n| n.parse().ok()).collect();
+        Self { regions, policies, places }
+    }
+
+    /// The subjects, each with the places of all policies: a request is charged to all of them.
+    pub fn subjects(&self) -> usize {
+        self.places.len() / self.policies.len().max(1)
+    }
+
+    /// The places of a subject.
+    pub fn places_of(&self, subject: usize) -> std::ops::Range<usize> {
+        let each = self.policies.len();
+        subject * each..(subject + 1) * each
+    }
+
+    /// The set at the beginning.
+    pub fn first(&self, profile: &Profile, chance: &mut Chance) -> PolicySet {
+        let regions = self.regions.iter().map(|name| (name.clone(), weight(chance))).collect();
+        let policies = self.policies.iter().map(|name| policy(name, profile, chance)).collect();
+        PolicySet { version: 0, regions, policies }
+    }
+
+    /// The set with everything in it that there may be.
+    pub fn completed(&self, mut set: PolicySet, profile: &Profile, chance: &mut Chance) -> PolicySet {
+        for name in &self.regions {
+            set.regions.entry(name.clone()).or_insert_with(|| weight(chance));
+        }
+        for name in &self.policies {
+            if set.policy(name).is_none() {
+                set.policies.push(policy(name, profile, chance));
+            }
+        }
+        set
+    }
+
+    /// True if nothing is missing in the set.
+    pub fn is_complete(&self, set: &PolicySet) -> bool {
+        self.regions.iter().all(|name| set.regions.contains_key(name)) && self.policies.iter().all(|name| set.policy(name).is_some())
+    }
+
+    /// The set after a change of this kind; `None` if it cannot be changed so.
+    pub fn changed(&self, set: &PolicySet, by: Fault, profile: &Profile, chance: &mut Chance) -> Option<PolicySet> {
+        let mut set = set.clone();
+        match by {
+            Fault::RegionAdded => {
+                let name = self.regions.iter().find(|name| !set.regions.contains_key(name))?;
+                set.regions.insert(name.clone(), weight(chance));
+                return Some(set);
+            }
+            Fault::PolicyAdded => {
+                let name = self.policies.iter().find(|name| set.policy(name).is_none())?;
+                set.policies.push(policy(name, profile, chance));
+                return Some(set);
+            }
+            Fault::PolicyRemoved if !set.policies.is_empty() => {
+                set.policies.remove(chance.below(set.policies.len() as u64) as usize);
+                return Some(set);
+            }
+            _ => {}
+        }
+        if set.policies.is_empty() {
+            return None;
+        }
+        let index = chance.below(set.policies.len() as u64) as usize;
+        if by == Fault::FloorsDivided && chance.per_mille(500) {
+            set.regions.values_mut().for_each(|region| *region = weight(chance));
+            return Some(set);
+        }
+        change_policy(set.policies.get_mut(index)?, by, profile, chance).then_some(set)
+    }
+
+    /// The set without a region.
+    pub fn without(&self, set: &PolicySet, region: &RegionName) -> Option<PolicySet> {
+        let mut set = set.clone();
+        (set.regions.len() > 1 && set.regions.remove(region).is_some()).then_some(set)
+    }
+}
+
+fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut Chance) -> bool {
+    let period = policy.limit.period();
+    let whole = policy.limit.capacity();
+    let tokens = |amount: MicroTokens| amount.tokens_floor();
+    match by {
+        Fault::LimitLowered => {
+            let (rate, burst) = (tokens(whole.rate).max(1), tokens(whole.burst).max(1));
+            policy.limit = limit(chance.between(1, rate), period, chance.between(1, burst));
+        }
+        Fault::LimitRaised => {
+            let (rate, burst) = (tokens(whole.rate), tokens(whole.burst));
+            let more = limit_of(period, profile, chance).capacity();
+            policy.limit = limit(rate + tokens(more.rate), period, burst + tokens(more.burst));
+        }
+        Fault::FloorsDivided => (policy.floor, policy.lendable) = floors(profile, chance),
+        Fault::PeriodChanged => {
+            let period = if period == Duration::from_secs(1) { Duration::from_secs(3) } else { Duration::from_secs(1) };
+            policy.limit = limit(tokens(whole.rate), period, tokens(whole.burst));
+            policy.overrides.clear();
+        }
+        Fault::OverrideChanged => {
+            policy.overrides.clear();
+            if chance.per_mille(700) {
+                policy.overrides.push(override_of(period, profile, chance));
+            }
+        }
+        _ => return false,
+    }
+    policy.allow_overcommit = policy.floor.total() > u64::from(PartsPerMillion::WHOLE.0);
+    true
+}
+
+fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
+    let period = Duration::from_secs(chance.pick(profile.periods));
+    let (floor, lendable) = floors(profile, chance);
+    let overridden = profile.subjects > 1 && chance.per_mille(300);
+    Policy {
+        name: name.clone(),
+        generation: 0,
+        matches: BTreeMap::new(),
+        per: vec![ATTRIBUTE.into()],
+        limit: limit_of(period, profile, chance),
+        allow_overcommit: floor.total() > u64::from(PartsPerMillion::WHOLE.0),
+        floor,
+        lendable,
+        cost: CostRule::Fixed(MicroTokens::TOKEN),
+        overrides: if overridden { vec![override_of(period, profile, chance)] } else { Vec::new() },
+        on_store_failure: OnStoreFailure::Closed,
+        mode: Mode::Enforce,
+    }
+}
+
+fn override_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Override {
+    let subject = BTreeMap::from([(ATTRIBUTE.to_owned(), chance.pick(&SUBJECTS).to_owned())]);
+    Override { subject, limit: limit_of(period, profile, chance) }
+}
+
+fn limit_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Limit {
+    limit(chance.between(1, profile.most_rate) * period.as_secs(), period, chance.between(1, profile.most_burst))
+}
+
+fn limit(rate: u64, period: Duration, burst: u64) -> Limit {
+    let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
+    Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) }
+}
+
+fn floors(profile: &Profile, chance: &mut Chance) -> (FloorRule, PartsPerMillion) {
+    let total = match profile.overcommitted && chance.per_mille(500) {
+        true => 1_300_000,
+        false => chance.pick(&[1_000_000, 1_000_000, 600_000, 200_000, 0]),
+    };
+    (FloorRule::Together(PartsPerMillion(total)), PartsPerMillion(chance.pick(&[900_000, 1_000_000, 500_000])))
+}
+
+fn weight(chance: &mut Chance) -> Region {
+    Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1) }
+}

@@ -1,0 +1,128 @@
+//! One region's store: a Redis with its replica, its backup and its host's wall clock.
+
+use super::Micros;
+use super::call::{Call, Outcome};
+use super::chance::Chance;
+use super::clock::Clock;
+use quorate_limiter::decision::{Question, Reply};
+use quorate_limiter::record::{Record, Refusal};
+use quorate_limiter::store::MemoryStore;
+use quorate_shared::time::{Drift, StoreTime};
+
+/// One region's store.
+#[derive(Debug)]
+pub struct Store {
+    memory: MemoryStore,
+    /// What its replica knew at some instant, and its last backup.
+    replica: Option<MemoryStore>,
+    backup: Option<MemoryStore>,
+    /// The run id: another one after a restart, a failover or a restore.
+    run: u64,
+    identity: String,
+    clock: Clock,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(drift: Drift, chance: &mut Chance) -> Self {
+        let clock = Clock::new(1_000_000 * super::SECOND, drift, chance);
+        Self { memory: MemoryStore::default(), replica: None, backup: None, run: 1, identity: "run 1".into(), clock }
+    }
+
+    fn time(&self, now: Micros) -> StoreTime {
+        StoreTime::from_micros(self.clock.read(now))
+    }
+
+    /// The record, if this run of the store wrote it.
+    pub fn record(&self, now: Micros) -> Option<&Record> {
+        self.found(now).filter(|record| record.store == self.identity)
+    }
+
+    /// The record, whoever wrote it.
+    pub fn found(&self, now: Micros) -> Option<&Record> {
+        self.memory.record(self.time(now))
+    }
+
+    /// Does what is asked.
+    pub fn perform(&mut self, now: Micros, call: &Call) -> Outcome {
+        let time = self.time(now);
+        if !matches!(call, Call::Open(_)) && self.record(now).is_none() {
+            return Outcome::Refused(Refusal::NoRecord);
+        }
+        let done = match call {
+            Call::Open(opening) => self.memory.open_session(time, opening, &self.identity),
+            Call::Take(number) => self.memory.take(time, *number),
+            Call::Write(change) => self.memory.write(time, change),
+            Call::Finish(finish) => self.memory.finish(time, finish),
+        };
+        match done {
+            Err(refusal) => Outcome::Refused(refusal),
+            Ok(()) if matches!(call, Call::Open(_)) => Outcome::Done(self.record(now).cloned().map(Box::new)),
+            Ok(()) => Outcome::Done(None),
+        }
+    }
+
+    /// Draws the number of the next heartbeat of a session.
+    pub fn draw_seq(&mut self, now: Micros, session: u64) -> Result<u64, Refusal> {
+        if self.record(now).is_none() {
+            return Err(Refusal::NoRecord);
+        }
+        self.memory.draw_seq(self.time(now), session)
+    }
+
+    /// Decides a question.
+    pub fn decide(&mut self, now: Micros, question: &Question) -> Reply {
+        match self.record(now) {
+            None => Reply::NoRecord,
+            Some(_) => self.memory.decide(self.time(now), question),
+        }
+    }
+
+    /// Everything is gone.
+    pub fn lose(&mut self) {
+        self.memory = MemoryStore::default();
+        self.replica = None;
+        self.begin_run();
+    }
+
+    /// Its replica has caught up.
+    pub fn replicate(&mut self) {
+        self.replica = Some(self.memory.clone());
+    }
+
+    /// It is saved.
+    pub fn back_up(&mut self) {
+        self.backup = Some(self.memory.clone());
+    }
+
+    /// The replica takes its place, with what it knew. False if there is none.
+    pub fn fail_over(&mut self) -> bool {
+        let Some(replica) = self.replica.clone() else { return false };
+        self.memory = replica;
+        self.begin_run();
+        true
+    }
+
+    /// It is restored from its last backup. False if there is none.
+    pub fn restore(&mut self) -> bool {
+        let Some(backup) = self.backup.clone() else { return false };
+        self.memory = backup;
+        self.begin_run();
+        true
+    }
+
+    fn begin_run(&mut self) {
+        self.run += 1;
+        self.identity = format!("run {}", self.run);
+    }
+
+    /// Its host's wall clock is put forward.
+    pub fn step_forward(&mut self, now: Micros, span: u64) {
+        self.clock.step_forward(now, span);
+    }
+
+    /// Its host's wall clock is put back.
+    pub fn step_back(&mut self, now: Micros, span: u64) {
+        self.clock.step_back(now, span);
+    }
+}

@@ -1,0 +1,62 @@
+//! Which mistake is caught by which seed: that the simulator would find what it is there to find.
+
+use super::invariants::Violation;
+use super::world::World;
+use quorate_shared::mistake::{self, Mistake};
+
+/// One mistake of docs/protocol.md and a seed that is known to catch it.
+#[derive(Clone, Copy, Debug)]
+pub struct Tooth {
+    /// The rule that is left out.
+    pub mistake: Mistake,
+    /// A schedule that finds it.
+    pub seed: u64,
+    /// Some schedule before this one must find it too, if the known one no longer does.
+    pub within: u64,
+}
+
+/// One for each mistake: the first seed that catches it, and about ten times as many.
+pub const TEETH: &[Tooth] = &[
+    tooth(Mistake::FloorHorizonFromSending, 69, 2_000),
+    tooth(Mistake::LeaseHorizonFromReceipt, 11, 300),
+    tooth(Mistake::LenderHorizonFromReceipt, 19, 300),
+    tooth(Mistake::PromiseOfThisHeartbeat, 19, 300),
+    tooth(Mistake::PromiseKeptOverOffice, 20, 300),
+    tooth(Mistake::NewOfficeEndsSessions, 0, 300),
+    tooth(Mistake::OfferedSummed, 0, 300),
+    tooth(Mistake::OlderResponseAccepted, 5, 300),
+    tooth(Mistake::HorizonsBeforeReductions, 2, 300),
+    tooth(Mistake::EchoBeforeReductions, 9, 300),
+    tooth(Mistake::BorrowedUntilLease, 7, 300),
+    tooth(Mistake::NoDriftMargin, 104, 2_000),
+    tooth(Mistake::LentForgotten, 20, 300),
+    tooth(Mistake::LateApplication, 2, 300),
+    tooth(Mistake::LevelRaisedWithGrant, 0, 300),
+    tooth(Mistake::RefillOverLapse, 651, 10_000),
+    tooth(Mistake::LossTakenForEmpty, 6, 300),
+    tooth(Mistake::LossTakenForFull, 1502, 20_000),
+    tooth(Mistake::WholeFloorAfterLoss, 6, 300),
+    tooth(Mistake::RegionNotWaitedFor, 13, 300),
+    tooth(Mistake::OlderSessionAccepted, 6, 300),
+    tooth(Mistake::HorizonsKeptOverReboot, 39, 300),
+];
+
+const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {
+    Tooth { mistake, seed, within }
+}
+
+/// Runs one schedule while a mistake is made.
+///
+/// # Errors
+/// The promise that was broken.
+pub fn run_with(mistake: Mistake, seed: u64) -> Result<(), Violation> {
+    mistake::make(Some(mistake));
+    let outcome = World::new(seed).run();
+    mistake::make(None);
+    outcome.map(|_| ())
+}
+
+/// The first of these schedules that catches a mistake.
+pub fn first_to_catch(mistake: Mistake, seeds: impl Iterator<Item = u64>) -> Option<(u64, Violation)> {
+    seeds.into_iter().find_map(|seed| run_with(mistake, seed).err().map(|violation| (seed, violation)))
+}

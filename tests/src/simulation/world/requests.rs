@@ -1,0 +1,113 @@
+//! Clients: who asks for how much.
+
+use super::{Event, World};
+use crate::simulation::Micros;
+use crate::simulation::SECOND;
+use crate::simulation::fault::Fault;
+use crate::simulation::invariants::Violation;
+use crate::simulation::request::{Asked, Verdict};
+use quorate_shared::units::MicroTokens;
+
+/// Decisions in a row at most: clients take what is there.
+const GREED: u64 = 5;
+
+/// How eager a region's clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// They ask for nothing.
+    Idle,
+    /// For a little.
+    Light,
+    /// For more than there ever is: they get nothing, and it adds up.
+    Vain,
+    /// For all that there is.
+    Hot,
+}
+
+impl World {
+    /// Demand moves from region to region.
+    pub(super) fn change_moods(&mut self) {
+        if self.hot.is_some() {
+            return;
+        }
+        let count = self.moods.len() as u64;
+        let light = self.chance.pick(&[Mood::Idle, Mood::Idle, Mood::Light]);
+        self.moods.fill(light);
+        for _ in 0..self.chance.pick(&[0, 1, 1, 1, 1, 2]) {
+            let hot = self.chance.below(count) as usize;
+            self.moods[hot] = self.chance.pick(&[Mood::Hot, Mood::Hot, Mood::Vain]);
+        }
+        let span = self.chance.between(SECOND, 5 * SECOND);
+        self.schedule(span, Event::Moods);
+    }
+
+    pub(super) fn ask(&mut self, r: usize) -> Result<(), Violation> {
+        let mood = self.moods[r];
+        let pause = match mood {
+            Mood::Hot if self.hot.is_some() => SECOND / 4,
+            Mood::Hot | Mood::Vain => self.chance.between(SECOND / 20, SECOND / 2),
+            Mood::Light => self.chance.between(SECOND / 2, 2 * SECOND),
+            Mood::Idle => SECOND / 2,
+        };
+        self.schedule(pause, Event::Ask { r });
+        if mood == Mood::Idle || self.regions[r].agent.is_none() || self.now < self.regions[r].paused_until {
+            return Ok(());
+        }
+        let subject = self.chance.below(self.catalogue.subjects() as u64) as usize;
+        let places = self.catalogue.places_of(if self.hot.is_some() { 0 } else { subject });
+        for n in 0..GREED {
+            // once in a while as much as there may be, then the rest bit by bit
+            let cost = if n < 2 { self.cost(places.start, mood) } else { MicroTokens::TOKEN };
+            self.requests.0 += 1;
+            if self.hazard(Fault::AnswerOfStoreLate) {
+                self.put_question(r, places, cost);
+                break;
+            }
+            let verdict = self.regions[r].ask(places.clone(), cost, self.now);
+            let refused = verdict.refused;
+            self.conclude(r, verdict, cost)?;
+            if refused {
+                self.hurry(r);
+            }
+            if (refused && n > 0) || mood != Mood::Hot || self.touched[r] {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Large enough that few requests use up a limit.
+    fn cost(&mut self, place: usize, mood: Mood) -> MicroTokens {
+        let tokens = self.watch.terms(place).map_or(1, |terms| match self.hot {
+            Some(_) => terms.whole.rate.tokens_floor(),
+            None if mood == Mood::Vain => terms.whole.burst.tokens_floor() + 1,
+            None => self.chance.between(1, 1 + terms.whole.burst.tokens_floor() / 4),
+        });
+        MicroTokens(tokens.max(1) * MicroTokens::TOKEN.0)
+    }
+
+    /// The question reaches the store later, and its answer the agent later still.
+    fn put_question(&mut self, r: usize, places: std::ops::Range<usize>, cost: MicroTokens) {
+        let Some(asked) = self.regions[r].question(places, cost, false, self.now) else { return };
+        let span = self.chance.pick(&[1_000, 100_000, SECOND, 4 * SECOND]);
+        let (decided, heard) = (self.chance.between(0, span), self.chance.between(0, span));
+        self.schedule(decided, Event::Decide { r, asked: Box::new(asked), cost, heard });
+    }
+
+    pub(super) fn decide(&mut self, r: usize, asked: Asked, cost: MicroTokens, heard: Micros) -> Result<(), Violation> {
+        let heard = (self.now + heard).max(self.regions[r].paused_until);
+        let verdict = self.regions[r].decide_late(asked, self.now, heard);
+        self.conclude(r, verdict, cost)
+    }
+
+    fn conclude(&mut self, r: usize, verdict: Verdict, cost: MicroTokens) -> Result<(), Violation> {
+        if let Some(call) = verdict.call {
+            self.issue(r, call);
+        }
+        if !verdict.admitted.is_empty() {
+            self.requests.1 += 1;
+            self.tell(Some(r), || format!("admits {cost} of {:?}", verdict.admitted));
+        }
+        verdict.admitted.into_iter().try_for_each(|place| self.watch.admit(self.now, place, cost))
+    }
+}
