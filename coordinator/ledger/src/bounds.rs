@@ -77,7 +77,7 @@ impl Ledger {
             (None, []) => "how old leases are only the leader knows".to_owned(),
             (Some(_), []) if waits_for.is_empty() => "it is being put into force".to_owned(),
             (Some(_), []) => format!(
-                "{} confirm with their next heartbeats, or give up by them what the new set does not allow; a region that is silent is out of reach by then",
+                "{} confirm it with their next heartbeats, and give up what it does not allow; one that is silent is out of reach by then",
                 names(&waits_for.iter().copied().collect::<Vec<_>>())
             ),
         };

@@ -3,7 +3,9 @@
 use super::*;
 use quorate_limiter::decision::LimitDecision;
 use quorate_limiter::record::{FloorTerms, HoldingsChange, Settlement};
+use quorate_limiter::step_watch::StepWatch;
 use quorate_shared::heartbeat::Holding;
+use quorate_shared::time::LocalTime;
 use quorate_shared::units::{Capacity, MAX_EXACT};
 use std::sync::Arc;
 
@@ -39,6 +41,31 @@ async fn the_greatest_numbers_come_back_and_are_kept_as_they_are() {
     set_now(&mut connection, MAX_EXACT - 1_000_000 + 999_999);
     let look = Charge { cost: MicroTokens(0), ..charge("a", MicroTokens(MAX_EXACT), SECOND, MicroTokens(MAX_EXACT)) };
     assert_eq!(check(&store, &look).await.remaining, MicroTokens((u128::from(MAX_EXACT) * 999_999 / 1_000_000) as u64));
+}
+
+#[tokio::test]
+async fn a_step_of_the_clock_is_seen_and_gives_no_more_than_its_refill() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    let (begun, local) = (1_600_000_000_000_000, |ms: u64| LocalTime::from_micros(ms * 1_000));
+    set_now(&mut connection, begun);
+    begin(&store).await.expect("begun");
+    let mut watch = StepWatch::new(1);
+    let shown = store.draw_seq(1).await.expect("drawn").time.expect("of a clock that is set");
+    assert_eq!(watch.observe(local(0), local(1), shown, NO_DRIFT), None);
+    let limit = charge("a", tokens(10), SECOND, tokens(50));
+    assert!(check(&store, &Charge { cost: tokens(50), ..limit.clone() }).await.fits);
+
+    set_now(&mut connection, begun + 3_000_000);
+    let shown = store.draw_seq(1).await.expect("drawn").time.expect("of a clock that is set");
+    let step = watch.observe(local(2), local(3), shown, NO_DRIFT).expect("seen");
+    let mut admitted = 0;
+    while check(&store, &limit).await.fits {
+        admitted += 1;
+    }
+    // for 3 ms the clock was right
+    let bound = (step + Duration::from_millis(3)).as_micros() * 10 / 1_000_000;
+    assert!(admitted == 30 && admitted <= bound, "{admitted} by a step of {step:?}");
 }
 
 #[tokio::test]
