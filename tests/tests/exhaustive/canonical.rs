@@ -15,7 +15,7 @@ pub struct Date {
     pub at: u64,
     /// Whose clock.
     pub clock: Clock,
-    /// True if it only matters whether it has passed.
+    /// True if it only matters whether it has passed, and if past use counts, for how long.
     pub horizon: bool,
 }
 
@@ -24,6 +24,8 @@ pub struct Date {
 pub enum Clock {
     /// The region's agent.
     Agent,
+    /// The region's store.
+    Store,
     /// The leader of this office; `None`: of the office of the ledger's newest entry.
     Leader(Option<Office>),
 }
@@ -126,12 +128,13 @@ fn read(text: &str) -> (u64, Vec<Date>) {
 fn read_date(before: &str, text: &str, office: Option<Office>) -> Option<Date> {
     let clock = match before {
         _ if before.ends_with("LocalTime") => Clock::Agent,
+        _ if before.ends_with("StoreTime") => Clock::Store,
         _ if before.ends_with(" at: LeaderTime") => Clock::Leader(office),
         _ if before.ends_with("LeaderTime") => Clock::Leader(None),
         _ => return None,
     };
     // `…_horizon: LocalTime`, `lend_horizon: Some(LeaderTime`, a lender's `RegionName("b"): LocalTime`,
-    // and since when floors are in force, of which past use counts for no time
+    // and since when floors are in force
     let name = before.trim_end_matches("LocalTime").trim_end_matches("LeaderTime").trim_end_matches("Some(");
     let horizon = name.ends_with("horizon: ") || name.ends_with("\"): ") || name.ends_with(" since: ");
     Some(Date { at: number(text.get(1..)?)?, clock, horizon })

@@ -37,7 +37,7 @@ impl Coordinators {
         let (subject_key, lease, drift) = (setting::key(), setting::LEASE, setting.drift);
         ledger.apply(1, &Command::Found { subject_key, lease, drift });
         let by = Author { who: String::new(), when_ms: 0, why: None };
-        ledger.apply(1, &Command::Policies { replaces: 0, set: Box::new(setting::policies()), by });
+        ledger.apply(1, &Command::Policies { replaces: 0, set: Box::new(setting::policies(setting.limit)), by });
         Self {
             ledger: Arc::new(Part::new(ledger)),
             log_office: Office { term: 1, process: 0 },

@@ -26,6 +26,8 @@ type Changed = (Arc<Part<Region>>, Option<Arc<Part<Heartbeat>>>);
 /// What may happen to a region.
 #[derive(Clone, Debug)]
 pub enum Change {
+    /// Time has gone on.
+    Use,
     /// It sends a heartbeat.
     Beat,
     /// An answer arrives.
@@ -77,6 +79,7 @@ impl Exploration {
             Change::Step => 1,
             Change::Restart => 2,
             Change::Lose => 3,
+            Change::Use => 4,
         };
         self.changed.recall(hash_of(&(region.whole, what, now)), || {
             let mut after = region.value.clone();
@@ -85,6 +88,7 @@ impl Exploration {
                 Change::Beat => beat = Some(Arc::new(Part::new(after.beat(now)))),
                 Change::Receive(answer) => after.receive(&answer.value, now),
                 Change::Step => after.step(now),
+                Change::Use => after.use_all(now),
                 Change::Restart => after.restart(now),
                 Change::Lose => after.lose_store(now),
             }
@@ -101,7 +105,7 @@ impl Exploration {
     pub fn apply(&self, ledger: &Part<Ledger>, term: u64, entry: &Entry) -> Applied {
         let Entry { heartbeat, office, at, favoured } = entry;
         self.applied.recall(hash_of(&(ledger.whole, term, heartbeat.whole, office, at, favoured)), || {
-            let plans = vec![Plan { budget: setting::budget(), targets: setting::all_to(*favoured) }];
+            let plans = vec![Plan { budget: setting::budget(), targets: setting::all_to(*favoured, self.setting.limit) }];
             let stamped = StampedHeartbeat { heartbeat: heartbeat.value.clone(), office: *office, at: *at, plans, unit_plans: vec![] };
             let mut after = ledger.value.clone();
             match after.apply(term, &Command::Heartbeat(Box::new(stamped))) {

@@ -43,6 +43,7 @@ fn explore(setting: Setting, least: AtLeast, reached: &[&str]) {
 fn setting(beats: [u8; 2]) -> Setting {
     Setting {
         left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0 },
+        limit: setting::flow(),
         lent: true,
         one_at_a_time: true,
         stepwise: false,
@@ -101,4 +102,30 @@ fn answers_that_overlap_and_steps_that_take_long() {
 fn half_a_lease_at_a_time() {
     let setting = Setting { tick: Duration::from_secs(30), ..setting([1, 1]) };
     explore(setting, AtLeast { states: 50_000, depth: 20 }, &[POOL_MOVES, ENDS]);
+}
+
+#[test]
+fn past_use_that_counts() {
+    let setting = Setting { limit: setting::share(), ..setting([1, 1]) };
+    explore(setting, AtLeast { states: 300_000, depth: 20 }, &[ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn past_use_that_counts_and_is_given_up() {
+    let setting = Setting { limit: setting::share(), ..setting([2, 1]) };
+    explore(setting, AtLeast { states: 3_000_000, depth: 25 }, &[POOL_MOVES, ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn another_leader_and_more_heartbeats() {
+    let setting = with(setting([2, 2]), |left| left.elections = 1);
+    explore(setting, AtLeast { states: 3_000_000, depth: 25 }, &ALL);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn more_heartbeats() {
+    explore(setting([3, 2]), AtLeast { states: 3_000_000, depth: 25 }, &ALL);
 }

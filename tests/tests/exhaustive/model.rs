@@ -4,6 +4,7 @@ use super::exploration::Exploration;
 use super::setting;
 use super::state::{Action, State};
 use quorate_shared::heartbeat::Holding;
+use quorate_shared::policy::Limit;
 use stateright::{Model, Property};
 
 impl Model for Exploration {
@@ -32,8 +33,11 @@ impl Model for Exploration {
 /// What must hold in every state.
 fn promises() -> Vec<Property<Exploration>> {
     vec![
-        Property::<Exploration>::always("entitlements add up to at most the limit", |_, s| s.total_use().fits(setting::limit())),
-        Property::<Exploration>::always("no part is used twice", |_, s| no_part_is_used_twice(s)),
+        Property::<Exploration>::always("entitlements add up to at most the limit", |m, s| s.total_use().fits(m.setting.limit.capacity())),
+        Property::<Exploration>::always("what counts in all regions adds up to at most the limit", |m, s| {
+            s.counted(0).saturating_add(s.counted(1)) <= m.setting.limit.capacity().burst
+        }),
+        Property::<Exploration>::always("no part is used twice", |m, s| no_part_is_used_twice(s, m.setting.limit)),
         Property::<Exploration>::always("the ledger's own check holds", |_, s| ledger_is_sound(s)),
         Property::<Exploration>::always("what a region goes by is what the ledger reckons with", |_, s| {
             (0..2).all(|region| is_reckoned_with(s, region))
@@ -62,21 +66,23 @@ pub const WHOLE_AGAIN: &str = "a lender that hears nothing has its floor back";
 /// What must happen in some state, or the promises would hold of nothing.
 fn events() -> Vec<Property<Exploration>> {
     vec![
-        Property::<Exploration>::sometimes(POOL_MOVES, |_, s| uses_pool(s, 1)),
-        Property::<Exploration>::sometimes(LENT_TO_FIRST, |_, s| s.uses(0).loan == setting::floor()),
-        Property::<Exploration>::sometimes(LENT_TO_SECOND, |_, s| s.uses(1).loan == setting::floor()),
-        Property::<Exploration>::sometimes(LENT_BACK, |_, s| s.uses(1).own == setting::floor() && s.uses(0).own.is_zero()),
+        Property::<Exploration>::sometimes(POOL_MOVES, |m, s| uses_pool(s, 1, m.setting.limit)),
+        Property::<Exploration>::sometimes(LENT_TO_FIRST, |m, s| s.uses(0).loan == setting::floor(m.setting.limit)),
+        Property::<Exploration>::sometimes(LENT_TO_SECOND, |m, s| s.uses(1).loan == setting::floor(m.setting.limit)),
+        Property::<Exploration>::sometimes(LENT_BACK, |m, s| s.uses(1).own == setting::floor(m.setting.limit) && s.uses(0).own.is_zero()),
         Property::<Exploration>::sometimes(GIVEN_BACK, |_, s| given_back(s)),
         Property::<Exploration>::sometimes(ENDS, |_, s| has_ended(s, 0)),
-        Property::<Exploration>::sometimes(ELSEWHERE, |_, s| has_ended(s, 0) && uses_pool(s, 1)),
-        Property::<Exploration>::sometimes(WHOLE_AGAIN, |_, s| !holding(s, 1).lent.is_zero() && s.uses(1).own == setting::floor()),
+        Property::<Exploration>::sometimes(ELSEWHERE, |m, s| has_ended(s, 0) && uses_pool(s, 1, m.setting.limit)),
+        Property::<Exploration>::sometimes(WHOLE_AGAIN, |m, s| {
+            !holding(s, 1).lent.is_zero() && s.uses(1).own == setting::floor(m.setting.limit)
+        }),
     ]
 }
 
-fn no_part_is_used_twice(state: &State) -> bool {
+fn no_part_is_used_twice(state: &State, limit: Limit) -> bool {
     let [a, b] = [state.uses(0), state.uses(1)];
     let floors = [a.own.plus(b.loan), b.own.plus(a.loan)];
-    floors.into_iter().all(|used| used.fits(setting::floor())) && a.pool.plus(b.pool).fits(setting::pool())
+    floors.into_iter().all(|used| used.fits(setting::floor(limit))) && a.pool.plus(b.pool).fits(setting::pool(limit))
 }
 
 /// docs/protocol.md, "Why it holds", C: while a region may use leased parts, each is at most what the
@@ -98,8 +104,8 @@ fn holding(state: &State, region: usize) -> Holding {
     state.regions[region].value.holding()
 }
 
-fn uses_pool(state: &State, region: usize) -> bool {
-    state.uses(region).pool == setting::pool()
+fn uses_pool(state: &State, region: usize, limit: Limit) -> bool {
+    state.uses(region).pool == setting::pool(limit)
 }
 
 /// True if the ledger has taken back what the region's record still has.

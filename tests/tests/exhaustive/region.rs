@@ -1,22 +1,25 @@
 //! One region: the real lease book and the real record, and every step between them.
 
-use super::setting;
-use quorate_limiter::lease_book::{Account, Application, LeaseBook};
+use super::setting::{self, Setting};
+use quorate_limiter::decision::{Charge, Decision, Question, Reply};
+use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
 use quorate_limiter::record::{Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
-use quorate_limiter::store::MemoryStore;
+use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Holding, Number, PoliciesInForce, Report, Response, StoreReport};
 use quorate_shared::names::BudgetId;
+use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use quorate_shared::units::{Capacity, MicroTokens};
-use std::time::Duration;
 
-/// Only buckets ask the store for the time, and there are none here.
-const STORE_TIME: StoreTime = StoreTime::from_micros(1_000_000);
+/// When the store was set up.
+const SET_UP: StoreTime = StoreTime::from_micros(1_000_000);
 
 /// A region whose agent runs.
 #[derive(Clone, Debug)]
 pub struct Region {
     which: usize,
+    limit: Limit,
+    drift: Drift,
     store: MemoryStore,
     /// The run of the store.
     run: u64,
@@ -59,10 +62,12 @@ impl Use {
 
 impl Region {
     /// A region that starts for the first time.
-    pub fn new(which: usize, now: LocalTime) -> Self {
+    pub fn new(which: usize, setting: &Setting, now: LocalTime) -> Self {
         let nobody = LeaseBook::open(setting::name(which), String::new(), 0, 0, Default::default(), Default::default(), now);
         let mut region = Self {
             which,
+            limit: setting.limit,
+            drift: setting.drift,
             store: MemoryStore::default(),
             run: 1,
             book: nobody,
@@ -83,11 +88,11 @@ impl Region {
         self.applying = None;
         self.waiting = None;
         let run = self.run.to_string();
-        let stored = self.store.record(STORE_TIME);
+        let stored = self.store.record(SET_UP);
         let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
         let trusted = stored.filter(|r| r.store == run);
         let policies = trusted.map_or(self.in_force, |r| r.policies);
-        let opened = self.store.open_session(STORE_TIME, &Opening { session, burn: false, policies }, &run);
+        let opened = self.store.open_session(self.store_time(now), &Opening { session, burn: false, policies }, &run);
         assert!(opened.is_ok(), "a greater session is never refused");
         let record = self.record().clone();
         self.book = LeaseBook::open(setting::name(self.which), String::new(), session, self.nonces, record.holdings, record.policies, now);
@@ -100,25 +105,73 @@ impl Region {
         self.restart(now);
     }
 
+    /// What the store's clock shows. Where no past use counts nothing asks for it.
+    pub fn store_time(&self, now: LocalTime) -> StoreTime {
+        match self.limit.drain().is_zero() {
+            true => SET_UP,
+            false => StoreTime::from_micros(SET_UP.as_micros() + now.as_micros()),
+        }
+    }
+
     fn record(&self) -> &Record {
-        self.store.record(STORE_TIME).expect("a session is open")
+        self.store.record(SET_UP).expect("a session is open")
     }
 
     /// The next heartbeat.
     pub fn beat(&mut self, now: LocalTime) -> Heartbeat {
-        let seq = self.store.draw_seq(STORE_TIME, self.book.session()).expect("the session is open");
+        let seq = self.store.draw_seq(self.store_time(now), self.book.session()).expect("the session is open");
         let all = Report {
             budget: setting::budget(),
-            demand: setting::limit().rate,
+            demand: self.limit.capacity().burst,
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
         let store = StoreReport { kind: String::new(), healthy: true };
+        self.note_count(now);
         let account = Account { policies_read: Some(1), reports: vec![all], windows: vec![], spent: vec![], store };
         let beat = self.book.beat(seq, now, account);
         // only dates the reports, for the measured overshoot
         Heartbeat { clock: ClockReport::default(), ..beat }
+    }
+
+    fn note_count(&mut self, now: LocalTime) {
+        let drained: Vec<BudgetId> = self.book.draining_budgets().cloned().collect();
+        for budget in drained {
+            let count = Count { units: self.counted(now), floor: setting::floor(self.limit), drain: self.limit.drain() };
+            self.book.note_count(&budget, count, now);
+        }
+    }
+
+    /// What counts of the budget now.
+    pub fn counted(&self, now: LocalTime) -> MicroTokens {
+        match self.store.usage(self.store_time(now), &self.charge(), self.drift) {
+            Some(Usage::Counted(units)) => units,
+            _ => MicroTokens::ZERO,
+        }
+    }
+
+    fn charge(&self) -> Charge {
+        Charge {
+            budget: setting::budget(),
+            limit: self.limit,
+            floor: setting::floor(self.limit),
+            lendable: setting::floor(self.limit),
+            former_floors: Vec::new(),
+            cost: MicroTokens::TOKEN,
+            enforced: true,
+        }
+    }
+
+    /// Takes all that it may of the budget, if past use of it counts: nobody could have more counting.
+    pub fn use_all(&mut self, now: LocalTime) {
+        if self.limit.drain().is_zero() {
+            return;
+        }
+        let question = Question { view: self.book.view(now), drift: self.drift, charges: vec![self.charge()] };
+        while self.book.policies().active > 0
+            && matches!(self.store.decide(self.store_time(now), &question), Reply::Decided(Decision { allowed: true, .. }))
+        {}
     }
 
     /// False if an answer would change nothing now, and so never again.
@@ -162,7 +215,7 @@ impl Region {
     fn begin(&mut self, response: &Response, received: LocalTime) {
         let Ok(application) = self.book.receive(response, received) else { return };
         self.in_force = response.policies;
-        let taken = self.store.take(STORE_TIME, application.stamp.number);
+        let taken = self.store.take(self.store_time(received), application.stamp.number);
         let first = if application.reductions.is_empty() { Step::Finish } else { Step::Reduce };
         self.applying = taken.ok().map(|()| (application, first));
     }
@@ -205,8 +258,8 @@ impl Region {
             changed: Vec::new(),
             renewal: application.renewal(),
         };
-        self.store.finish(STORE_TIME, &finish)?;
-        self.book.applied(application.clone(), now, Duration::ZERO);
+        self.store.finish(self.store_time(now), &finish)?;
+        self.book.applied(application.clone(), now, self.limit.drain());
         Ok(())
     }
 
@@ -214,13 +267,15 @@ impl Region {
         let settle =
             |(budget, holding): &(BudgetId, Holding)| Settlement { budget: budget.clone(), holding: holding.clone(), standing: None };
         let settlements = holdings.iter().map(settle).collect();
-        self.store
-            .write(STORE_TIME, &HoldingsChange { number, view: self.book.view(now), drift: Drift::default(), settlements, grants: vec![] })
+        self.store.write(
+            self.store_time(now),
+            &HoldingsChange { number, view: self.book.view(now), drift: self.drift, settlements, grants: vec![] },
+        )
     }
 
     /// What it holds of the budget by its record.
     pub fn holding(&self) -> Holding {
-        self.record().holding(&setting::budget(), setting::floor())
+        self.record().holding(&setting::budget(), setting::floor(self.limit))
     }
 
     /// True if it has applied a response of its session and the lease has not ended.
@@ -230,7 +285,7 @@ impl Region {
 
     /// True if it may use its whole floor whatever it has lent.
     pub fn has_whole_floor(&self, now: LocalTime) -> bool {
-        self.book.view(now).whole_floor && self.record().is_known_by(self.book.view(now).number)
+        self.book.view(now).allows_whole_floor(self.limit.drain(), self.drift) && self.record().is_known_by(self.book.view(now).number)
     }
 
     /// What it may use of the budget now.
@@ -241,23 +296,33 @@ impl Region {
         }
         let holding = self.holding();
         let (leased, whole) = (self.is_leased(now), self.has_whole_floor(now));
-        let part = |holding: Holding, floor| holding.entitlement(floor, whole, leased, |l| !view.lapsed_lenders.contains(l));
+        let part = |holding: Holding, floor| {
+            holding.entitlement(floor, whole, leased, |l| view.promises(&setting::budget(), self.limit.drain(), l))
+        };
         let own = Holding { lent: holding.lent, ..Holding::default() };
         let pool = Holding { pool: holding.pool, ..Holding::default() };
         let loan = Holding { borrowed: holding.borrowed, ..Holding::default() };
-        Use { own: part(own, setting::floor()), pool: part(pool, Capacity::ZERO), loan: part(loan, Capacity::ZERO) }
+        Use { own: part(own, setting::floor(self.limit)), pool: part(pool, Capacity::ZERO), loan: part(loan, Capacity::ZERO) }
     }
 
-    /// All that its future depends on. When buckets were settled it does not.
+    /// All that its future depends on.
     pub fn text(&self) -> String {
-        let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at: None, ..self.record().clone() };
-        let Self { which, store: _, run, book, applying, waiting, in_force, greatest_session, nonces } = self;
-        // as does the book's date of the last answer
-        let book = format!("{book:?}");
-        let (before, rest) = book.split_once("received: ").expect("a field");
-        let (_, after) = rest.split_once("lease_horizon: ").expect("the next");
+        let Self { which, limit, drift: _, store, run, book, applying, waiting, in_force, greatest_session, nonces } = self;
+        // when buckets were settled, and when the last answer came, only bears on what is measured
+        let lost_at = self.record().lost_at.filter(|_| !limit.drain().is_zero());
+        let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at, clock: StoreTime::ZERO, ..self.record().clone() };
+        let (book, store) = (format!("{book:?}"), format!("{store:?}"));
+        let (before, _, after) = around(&book, "received: ", "lease_horizon: ");
+        let (_, past_use, _) = around(&store, ", logs: ", ", units: ");
         format!(
-            "{which} {record:?} {run} {before} lease_horizon: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
+            "{which} {record:?} {past_use} {run} {before} lease_horizon: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
         )
     }
+}
+
+/// What comes before a field, from there to the next, and after that.
+fn around<'a>(text: &'a str, field: &str, next: &str) -> (&'a str, &'a str, &'a str) {
+    let (before, rest) = text.split_once(field).expect("a field");
+    let (between, after) = rest.split_once(next).expect("the next field");
+    (before, between, after)
 }

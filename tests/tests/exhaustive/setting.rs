@@ -27,11 +27,25 @@ pub struct Left {
     pub losses: u8,
 }
 
+impl Setting {
+    /// What is longer ago is over: a lease, and past use that counts for as long after it.
+    pub fn longest(&self) -> Duration {
+        self.drift.stretch(LEASE) + self.drain() + Duration::from_micros(1)
+    }
+
+    /// `D_b`.
+    pub fn drain(&self) -> Duration {
+        self.drift.stretch(self.limit.drain())
+    }
+}
+
 /// One exploration.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// How often each thing may happen.
     pub left: Left,
+    /// Of the one budget.
+    pub limit: Limit,
     /// True to begin with a region that holds the pool and a loan; else nobody has been heard of.
     pub lent: bool,
     /// True if an agent sends its next heartbeat only when it has applied the answer to the last, or no
@@ -72,38 +86,46 @@ pub fn key() -> SubjectKey {
     SubjectKey::new([0; 32])
 }
 
-fn tokens(n: u64) -> Capacity {
-    let tokens = MicroTokens::from_tokens(n).expect("few");
-    Capacity::new(tokens, tokens)
+/// Of the budget.
+const TOKENS: u64 = 4;
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("few")
 }
 
-/// Of the budget.
-pub const LIMIT: u64 = 4;
+/// A budget of which past use does not count.
+pub fn flow() -> Limit {
+    Limit::TokenBucket { rate: tokens(TOKENS), period: Duration::from_secs(1), burst: tokens(TOKENS) }
+}
 
-/// `R`.
-pub fn limit() -> Capacity {
-    tokens(LIMIT)
+/// A budget of which use counts for as long as a lease.
+pub fn share() -> Limit {
+    Limit::SlidingLog { units: tokens(TOKENS), window: LEASE }
 }
 
 /// Each region's static share, all of which may be lent.
-pub fn floor() -> Capacity {
-    tokens(LIMIT / 4)
+pub fn floor(limit: Limit) -> Capacity {
+    part(limit, 4)
 }
 
 /// `R − Σ f`.
-pub fn pool() -> Capacity {
-    tokens(LIMIT / 2)
+pub fn pool(limit: Limit) -> Capacity {
+    part(limit, 2)
+}
+
+fn part(limit: Limit, of: u64) -> Capacity {
+    let Capacity { rate, burst } = limit.capacity();
+    Capacity::new(MicroTokens(rate.0 / of), MicroTokens(burst.0 / of))
 }
 
 /// Half of the limit is in no floor.
-pub fn policies() -> PolicySet {
-    let Capacity { rate, burst } = limit();
+pub fn policies(limit: Limit) -> PolicySet {
     let policy = Policy {
         name: "p".parse().expect("a name"),
         generation: 0,
         matches: BTreeMap::new(),
         per: vec![],
-        limit: Limit::TokenBucket { rate, period: Duration::from_secs(1), burst },
+        limit,
         floor: FloorRule::Together(PartsPerMillion(500_000)),
         lendable: PartsPerMillion::WHOLE,
         allow_overcommit: false,
@@ -117,8 +139,8 @@ pub fn policies() -> PolicySet {
 }
 
 /// Everything to one region: the pool and all that the other may lend.
-pub fn all_to(favoured: usize) -> BTreeMap<RegionName, Holding> {
+pub fn all_to(favoured: usize, limit: Limit) -> BTreeMap<RegionName, Holding> {
     let lender = 1 - favoured;
-    let most = Holding { pool: pool(), borrowed: BTreeMap::from([(name(lender), floor())]), ..Holding::default() };
-    BTreeMap::from([(name(favoured), most), (name(lender), Holding { lent: floor(), ..Holding::default() })])
+    let most = Holding { pool: pool(limit), borrowed: BTreeMap::from([(name(lender), floor(limit))]), ..Holding::default() };
+    BTreeMap::from([(name(favoured), most), (name(lender), Holding { lent: floor(limit), ..Holding::default() })])
 }

@@ -7,7 +7,7 @@ use super::region::{Region, Use};
 use super::setting::{self, Left};
 use quorate_shared::heartbeat::{Answer, Heartbeat};
 use quorate_shared::time::LocalTime;
-use quorate_shared::units::Capacity;
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl State {
     pub fn first(within: &Exploration) -> Self {
         let setting = &within.setting;
         let region = |which: usize| {
-            let region = Region::new(which, LocalTime::from_micros(shown(BEGINNING, setting.agents[which])));
+            let region = Region::new(which, setting, LocalTime::from_micros(shown(BEGINNING, setting.agents[which])));
             Arc::new(Part::with_text(region.text(), region))
         };
         let mut state = Self {
@@ -128,6 +128,11 @@ impl State {
     /// What a region may use now.
     pub fn uses(&self, region: usize) -> Use {
         self.regions[region].value.uses(self.local(region))
+    }
+
+    /// What a region has counting now.
+    pub fn counted(&self, region: usize) -> MicroTokens {
+        self.regions[region].value.counted(self.local(region))
     }
 
     /// What all regions together may use now.
@@ -185,7 +190,12 @@ impl State {
 
     fn happen(&mut self, within: &Exploration, action: Action) {
         match action {
-            Action::Wait => self.now += micros(within.setting.tick),
+            Action::Wait => {
+                self.now += micros(within.setting.tick);
+                if !within.setting.drain().is_zero() {
+                    (0..2).for_each(|region| self.change(within, region, &Change::Use));
+                }
+            }
             Action::Send(region) => {
                 self.left.beats[region] -= 1;
                 if within.setting.one_at_a_time {
@@ -267,9 +277,10 @@ impl State {
         hash_of(&(self.left, office, log_office, favoured, refused_entry_counted, self.taken.is_some())).hash(&mut hasher);
         if office != log_office {
             // its first entry will date every session from its election
-            self.coordinators.leader_time(self.now).as_micros().min(longest(within)).hash(&mut hasher);
+            self.coordinators.leader_time(self.now).as_micros().min(micros(within.setting.longest())).hash(&mut hasher);
         }
-        let present = |agent: usize| Present { state: self, agent, longest: longest(within) };
+        let present =
+            |agent: usize| Present { state: self, agent, longest: micros(within.setting.longest()), drain: micros(within.setting.drain()) };
         present(0).hash(ledger, &mut hasher);
         if let Some(Entry { heartbeat, .. }) = stranded {
             present(0).hash(heartbeat, &mut hasher);
@@ -286,16 +297,12 @@ impl State {
     }
 }
 
-/// What is longer ago is over.
-fn longest(within: &Exploration) -> u64 {
-    micros(within.setting.drift.stretch(setting::LEASE)) + 1
-}
-
 /// From where dates are seen: by how far they are off, if what they begin is not over.
 struct Present<'a> {
     state: &'a State,
     agent: usize,
     longest: u64,
+    drain: u64,
 }
 
 impl Present<'_> {
@@ -313,6 +320,7 @@ impl Present<'_> {
     fn distance(&self, date: Date) -> i64 {
         let Coordinators { office, log_office, stranded, .. } = &self.state.coordinators;
         let now = match date.clock {
+            Clock::Store => self.state.regions[self.agent].value.store_time(self.state.local(self.agent)).as_micros(),
             Clock::Agent => self.state.local(self.agent).as_micros(),
             Clock::Leader(of) if of.unwrap_or(*log_office) == *office => self.state.coordinators.leader_time(self.state.now).as_micros(),
             // means nothing any more, unless an entry of that office is still to come: the last of it
@@ -322,7 +330,7 @@ impl Present<'_> {
             },
         };
         let signed = |micros: u64| i64::try_from(micros).unwrap_or(i64::MAX);
-        let least = if date.horizon { 0 } else { -signed(self.longest) };
+        let least = -signed(if date.horizon { self.drain } else { self.longest });
         (signed(date.at) - signed(now)).max(least)
     }
 }
