@@ -9,7 +9,7 @@ use super::policies::{ATTRIBUTE, Place};
 use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::matching::PolicyTable;
-use quorate_shared::heartbeat::Holding;
+use quorate_shared::heartbeat::{Holding, PoliciesInForce};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::{Drift, LocalTime};
@@ -49,6 +49,12 @@ pub struct Region {
 /// What a region could admit of one budget at one instant, and on what grounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usable {
+    /// The session of its record.
+    pub session: u64,
+    /// Another number each time that something happened to all buckets.
+    pub epoch: u64,
+    /// The policy sets by which it goes.
+    pub policies: PoliciesInForce,
     /// The generation by which it goes; 0: it goes by none.
     pub generation: u64,
     /// Of the limit by which it goes.
@@ -172,6 +178,9 @@ impl Region {
             let mut loans = [Capacity::ZERO; MOST_REGIONS];
             loans.iter_mut().zip(&self.all).for_each(|(part, lender)| *part = loan(lender));
             Usable {
+                session: record.session,
+                epoch: record.epoch,
+                policies: record.policies,
                 generation: charge.budget.generation,
                 period: charge.limit.period(),
                 floor: charge.floor,

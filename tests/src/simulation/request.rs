@@ -25,7 +25,9 @@ pub struct Asked {
 /// What came of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
-    /// The places that were charged and admitted.
+    /// The places that the store was asked about.
+    pub asked: Vec<usize>,
+    /// Of these, those that count as admitted.
     pub admitted: Vec<usize>,
     /// True if it was refused by a limit.
     pub refused: bool,
@@ -99,8 +101,8 @@ impl Region {
                 agent.demand.count(&charge.budget, charge.cost, decision.allowed, limit);
             }
         }
-        let admitted = if decision.allowed && counts { asked.places } else { Vec::new() };
-        Verdict { admitted, refused: !decision.allowed, call: None }
+        let admitted = if decision.allowed && counts { asked.places.clone() } else { Vec::new() };
+        Verdict { asked: asked.places, admitted, refused: !decision.allowed, call: None }
     }
 
     /// A response is being applied: its policies are in force in the store already.

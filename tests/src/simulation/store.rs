@@ -33,6 +33,11 @@ impl Store {
         StoreTime::from_micros(self.clock.read(now))
     }
 
+    /// What its host's clock shows, in microseconds.
+    pub fn clock_micros(&self, now: Micros) -> u64 {
+        self.clock.read(now)
+    }
+
     /// The record, if this run of the store wrote it.
     pub fn record(&self, now: Micros) -> Option<&Record> {
         self.found(now).filter(|record| record.store == self.identity)

@@ -11,9 +11,11 @@ use super::Micros;
 use super::policies::Catalogue;
 use super::region::{MOST_REGIONS, Region, Usable};
 use admissions::Admissions;
+use floors::OwnBucket;
 use quorate_ledger::Ledger;
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::Limit;
+use quorate_shared::time::Drift;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
 
@@ -68,6 +70,11 @@ pub struct Watch {
     /// By region: [`Self::usable`] holds until then.
     holds_until: Vec<Option<Micros>>,
     admissions: Admissions,
+    /// By region and place.
+    own: Vec<Vec<OwnBucket>>,
+    /// By region: its store's clock was put back, so that nobody can say what refilled.
+    put_back: Vec<bool>,
+    drift: Drift,
     /// Instants at which some region could use more than its own.
     pub leased_instants: u64,
     /// A fold of everything that regions could use: equal for equal runs.
@@ -87,6 +94,9 @@ impl Watch {
             usable: vec![vec![Usable::default(); places]; regions],
             holds_until: vec![None; regions],
             admissions: Admissions::new(places),
+            own: vec![vec![OwnBucket::default(); places]; regions],
+            put_back: vec![false; regions],
+            drift: ledger.founding().map(|founding| founding.drift).unwrap_or_default(),
             leased_instants: 0,
             fingerprint: 0,
             widened: false,
@@ -108,6 +118,10 @@ impl Watch {
             let total = usable.total();
             fold.rotate_left(7).wrapping_mul(0x100_0000_01b3) ^ total.rate.0 ^ total.burst.0.rotate_left(32)
         });
+        let clock = region.store.clock_micros(now);
+        for ((own, before), after) in self.own[r].iter_mut().zip(&self.usable[r]).zip(&usable) {
+            own.follow(clock, before, after, self.drift);
+        }
         self.usable[r] = usable;
     }
 
@@ -146,11 +160,26 @@ impl Watch {
         conservation::check_ledger(now, ledger)
     }
 
-    /// A request was admitted.
+    /// A region refused a request for these places.
+    ///
+    /// # Errors
+    /// If its own part would have admitted it.
+    pub fn refuse(&mut self, now: Micros, r: usize, region: &Region, places: &[usize], cost: MicroTokens) -> Result<(), Violation> {
+        let clock = region.store.clock_micros(now);
+        let usable = &self.usable[r];
+        let held = places.iter().filter(|place| self.own[r][**place].holds(clock, cost, &usable[**place])).count();
+        match held == places.len() && held > 0 && !self.put_back[r] {
+            true => Err(floors::refused(now, &region.name, cost)),
+            false => Ok(()),
+        }
+    }
+
+    /// A request was admitted in a region.
     ///
     /// # Errors
     /// If more is admitted than may be.
-    pub fn admit(&mut self, now: Micros, place: usize, cost: MicroTokens) -> Result<(), Violation> {
+    pub fn admit(&mut self, now: Micros, r: usize, region: &Region, place: usize, cost: MicroTokens) -> Result<(), Violation> {
+        self.own[r][place].take(region.store.clock_micros(now), cost, &self.usable[r][place]);
         match &self.terms[place] {
             Some(terms) => self.admissions.admit(now, place, terms, cost),
             None => Ok(()),
@@ -165,6 +194,16 @@ impl Watch {
                 self.admissions.step_forward(now, place, terms, span);
             }
         }
+    }
+
+    /// A region's store decided a question that was put some time ago.
+    pub fn decided_late(&mut self, r: usize) {
+        self.own[r].iter_mut().for_each(OwnBucket::begin_anew);
+    }
+
+    /// The wall clock of a region's store was put back.
+    pub fn step_back(&mut self, r: usize) {
+        self.put_back[r] = true;
     }
 
     /// The terms in force for a place.

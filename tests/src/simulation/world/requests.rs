@@ -65,10 +65,11 @@ impl World {
             }
             let verdict = self.regions[r].ask(places.clone(), cost, self.now);
             let refused = verdict.refused;
-            self.conclude(r, verdict, cost)?;
             if refused {
+                self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
                 self.hurry(r);
             }
+            self.conclude(r, verdict, cost)?;
             if (refused && n > 0) || mood != Mood::Hot || self.touched[r] {
                 break;
             }
@@ -97,7 +98,9 @@ impl World {
     pub(super) fn decide(&mut self, r: usize, asked: Asked, cost: MicroTokens, heard: Micros) -> Result<(), Violation> {
         let heard = (self.now + heard).max(self.regions[r].paused_until);
         let verdict = self.regions[r].decide_late(asked, self.now, heard);
-        self.conclude(r, verdict, cost)
+        self.conclude(r, verdict, cost)?;
+        self.watch.decided_late(r);
+        Ok(())
     }
 
     fn conclude(&mut self, r: usize, verdict: Verdict, cost: MicroTokens) -> Result<(), Violation> {
@@ -108,6 +111,7 @@ impl World {
             self.requests.1 += 1;
             self.tell(Some(r), || format!("admits {cost} of {:?}", verdict.admitted));
         }
-        verdict.admitted.into_iter().try_for_each(|place| self.watch.admit(self.now, place, cost))
+        let region = &self.regions[r];
+        verdict.admitted.into_iter().try_for_each(|place| self.watch.admit(self.now, r, region, place, cost))
     }
 }

@@ -147,7 +147,10 @@ impl World {
                 self.regions[r].store.step_forward(self.now, span);
                 self.watch.step_forward(self.now, span);
             }
-            _ => self.regions[r].store.step_back(self.now, span),
+            _ => {
+                self.regions[r].store.step_back(self.now, span);
+                self.watch.step_back(r);
+            }
         }
         true
     }
