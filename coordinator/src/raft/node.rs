@@ -32,6 +32,9 @@ const HAND_OVER_HEARTBEATS: u32 = 5;
 /// How long a member may take to say which levels it knows.
 const LEVEL_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long the last word on who leads may take after a node has stopped.
+const WATCHER_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A running node.
 ///
 /// Start it, mount [`RaftNode::peer_routes`] where the other members reach it, then call
@@ -200,7 +203,12 @@ impl RaftNode {
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(%error, "the consensus module did not end well");
         }
-        self.watcher.abort();
+        let mut leadership = self.leadership.clone();
+        // the watcher ends by itself, once it has passed on that nobody leads here any more
+        let told = async { while leadership.changed().await.is_ok() {} };
+        if tokio::time::timeout(WATCHER_TIMEOUT, told).await.is_err() {
+            self.watcher.abort();
+        }
         let disk = self.disk.clone();
         if let Err(error) = tokio::task::spawn_blocking(move || disk.close()).await {
             tracing::warn!(%error, "the Raft store did not close well");
