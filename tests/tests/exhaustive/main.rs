@@ -9,6 +9,7 @@ mod model;
 mod region;
 mod setting;
 mod state;
+mod teeth;
 
 use exploration::Exploration;
 use model::{ELSEWHERE, ENDS, GIVEN_BACK, LENT_BACK, LENT_TO_FIRST, LENT_TO_SECOND, POOL_MOVES, WHOLE_AGAIN};
@@ -49,6 +50,7 @@ fn setting(beats: [u8; 2]) -> Setting {
         stepwise: false,
         tick: Duration::from_secs(60),
         drift: Drift::from_ppm(0).expect("in range"),
+        mistake: None,
         agents: [1_000_000; 2],
         leaders: [1_000_000; 2],
     }
@@ -58,6 +60,11 @@ fn with(setting: Setting, change: impl FnOnce(&mut Left)) -> Setting {
     let mut changed = setting;
     change(&mut changed.left);
     changed
+}
+
+/// The first region's clock is as much slower than the second's and the leader's as clocks may be.
+fn running_apart(beats: [u8; 2]) -> Setting {
+    Setting { drift: Drift::MAX, agents: [953_000, 1_047_000], leaders: [1_047_000, 953_000], ..setting(beats) }
 }
 
 /// All that a lease can come to.
@@ -102,6 +109,11 @@ fn answers_that_overlap_and_steps_that_take_long() {
 fn half_a_lease_at_a_time() {
     let setting = Setting { tick: Duration::from_secs(30), ..setting([1, 1]) };
     explore(setting, AtLeast { states: 50_000, depth: 20 }, &[POOL_MOVES, ENDS]);
+}
+
+#[test]
+fn clocks_that_run_apart() {
+    explore(running_apart([2, 1]), AtLeast { states: 70_000, depth: 20 }, &[POOL_MOVES, LENT_TO_FIRST, ENDS, ELSEWHERE, WHOLE_AGAIN]);
 }
 
 #[test]

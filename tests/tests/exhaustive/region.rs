@@ -6,6 +6,7 @@ use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
 use quorate_limiter::record::{Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
 use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Holding, Number, PoliciesInForce, Report, Response, StoreReport};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
@@ -132,7 +133,11 @@ impl Region {
         let account = Account { policies_read: Some(1), reports: vec![all], windows: vec![], spent: vec![], store };
         let beat = self.book.beat(seq, now, account);
         // only dates the reports, for the measured overshoot
-        Heartbeat { clock: ClockReport::default(), ..beat }
+        let beat = Heartbeat { clock: ClockReport::default(), ..beat };
+        match &self.applying {
+            Some((application, _)) if mistake::made(Mistake::EchoBeforeReductions) => Heartbeat { echo: Some(application.stamp), ..beat },
+            _ => beat,
+        }
     }
 
     fn note_count(&mut self, now: LocalTime) {
@@ -215,6 +220,9 @@ impl Region {
     fn begin(&mut self, response: &Response, received: LocalTime) {
         let Ok(application) = self.book.receive(response, received) else { return };
         self.in_force = response.policies;
+        if mistake::made(Mistake::HorizonsBeforeReductions) {
+            self.book.applied(application.clone(), received, self.limit.drain());
+        }
         let taken = self.store.take(self.store_time(received), application.stamp.number);
         let first = if application.reductions.is_empty() { Step::Finish } else { Step::Reduce };
         self.applying = taken.ok().map(|()| (application, first));

@@ -1,6 +1,7 @@
 //! What one exploration allows to happen, and the policy under which it does.
 
 use quorate_shared::heartbeat::Holding;
+use quorate_shared::mistake::Mistake;
 use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
 use quorate_shared::time::Drift;
@@ -57,6 +58,8 @@ pub struct Setting {
     pub tick: Duration,
     /// ρ.
     pub drift: Drift,
+    /// A rule that is left out, to see that it is missed.
+    pub mistake: Option<Mistake>,
     /// How fast the agents' clocks run, in millionths of true time.
     pub agents: [u64; 2],
     /// The same for the first leader and the second.

@@ -6,6 +6,7 @@ use super::exploration::{Change, Entry, Exploration};
 use super::region::{Region, Use};
 use super::setting::{self, Left};
 use quorate_shared::heartbeat::{Answer, Heartbeat};
+use quorate_shared::mistake;
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::hash::{Hash, Hasher};
@@ -86,6 +87,7 @@ const BEGINNING: u64 = 1_000_000_000;
 impl State {
     /// The first state of an exploration.
     pub fn first(within: &Exploration) -> Self {
+        mistake::make(within.setting.mistake);
         let setting = &within.setting;
         let region = |which: usize| {
             let region = Region::new(which, setting, LocalTime::from_micros(shown(BEGINNING, setting.agents[which])));
@@ -182,6 +184,8 @@ impl State {
 
     /// What follows; `None` if that is nothing new.
     pub fn after(&self, within: &Exploration, action: Action) -> Option<Self> {
+        // of the checker's own thread
+        mistake::make(within.setting.mistake);
         let mut next = self.clone();
         next.happen(within, action);
         next.key = next.key(within);
