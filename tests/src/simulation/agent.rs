@@ -9,10 +9,11 @@ use quorate_limiter::demand::DemandTracker;
 use quorate_limiter::lease_book::{Account, Application, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
+use quorate_limiter::step_watch::StepWatch;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number, PoliciesInForce, Response, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::LocalTime;
+use quorate_shared::time::{LocalTime, StoreTime};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +28,9 @@ pub struct Agent {
     /// In force in the store already, while a response is being applied.
     pub(super) upcoming: Option<Upcoming>,
     pub(super) demand: DemandTracker,
+    store_clock: StepWatch,
+    /// True once it has read the store's clock.
+    pub(super) watches: bool,
     /// The store failed on the way: a session is to be opened before the next heartbeat.
     broken: bool,
     greatest_session: u64,
@@ -66,7 +70,7 @@ enum Step {
 }
 
 impl Agent {
-    pub(super) fn new(local: LocalTime) -> Self {
+    pub(super) fn new(local: LocalTime, observer: u64) -> Self {
         let mut demand = DemandTracker::default();
         demand.restart(local);
         Self {
@@ -75,6 +79,8 @@ impl Agent {
             charges: Vec::new(),
             upcoming: None,
             demand,
+            store_clock: StepWatch::new(observer),
+            watches: false,
             broken: false,
             greatest_session: 0,
             work: None,
@@ -160,6 +166,8 @@ impl Region {
         let Some(book) = agent.book.as_mut() else { return Ok(None) };
         // R2: the number first, then the clock, then the sending
         let seq = self.store.draw_seq(now, book.session())?;
+        agent.store_clock.observe(local, local, StoreTime::from_micros(self.store.clock_micros(now)), self.drift);
+        agent.watches = true;
         let (table, holdings) = (&agent.table, book.holdings());
         let reports = agent.demand.reports(
             local,
@@ -172,6 +180,7 @@ impl Region {
         let store = StoreReport { kind: "redis".into(), healthy: true };
         let account = Account { policies_read: self.disk.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
         let mut beat = book.beat(seq, local, account);
+        beat.clock.steps = agent.store_clock.observed();
         if mistake::made(Mistake::EchoBeforeReductions)
             && let Some(Work::Applying(applying)) = &agent.work
         {
@@ -262,6 +271,11 @@ impl Region {
         let Some(agent) = self.agent.as_mut() else { return };
         agent.greatest_session = record.session;
         agent.demand.restart(local);
+        if record.burnt {
+            agent.store_clock.forget_clock();
+            agent.watches = false;
+            self.missed_steps |= self.stepped;
+        }
         let (name, session) = (self.name.clone(), record.session);
         agent.book = Some(LeaseBook::open(name, "agent".into(), session, chance.any(), record.holdings, record.policies, local));
         (agent.table, agent.charges, agent.upcoming, agent.broken) = (table, charges, None, false);

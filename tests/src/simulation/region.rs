@@ -38,6 +38,10 @@ pub struct Region {
     pub slept: bool,
     /// The operator keeps its agent down.
     pub stopped: bool,
+    /// Its store's clock was put forward.
+    pub stepped: bool,
+    /// Nobody can have seen all forward steps of its store's clock: no agent looked, or it ended since.
+    pub missed_steps: bool,
     /// Its agent has something to say at once.
     pub eager: bool,
     pub(super) clock: Clock,
@@ -103,6 +107,8 @@ impl Region {
             paused_until: 0,
             slept: false,
             stopped: false,
+            stepped: false,
+            missed_steps: false,
             eager: false,
             clock: Clock::new(chance.below(100 * super::SECOND), drift, chance),
             drift,
@@ -116,14 +122,15 @@ impl Region {
     }
 
     /// The agent's process begins, unless it runs, or is kept down.
-    pub fn start(&mut self, now: Micros) {
+    pub fn start(&mut self, now: Micros, observer: u64) {
         if self.agent.is_none() && !self.stopped {
-            self.agent = Some(Agent::new(self.local(now)));
+            self.agent = Some(Agent::new(self.local(now), observer));
         }
     }
 
     /// The agent dies, wherever it was.
     pub fn crash(&mut self) {
+        self.missed_steps |= self.stepped;
         self.agent = None;
         self.paused_until = 0;
         self.slept = false;
@@ -142,6 +149,19 @@ impl Region {
         self.crash();
         self.store.lose();
         self.disk = Disk::default();
+    }
+
+    /// Its store's clock is put forward.
+    pub fn step_forward(&mut self, now: Micros, span: u64) {
+        self.stepped = true;
+        self.missed_steps |= self.agent.as_ref().is_none_or(|agent| !agent.watches);
+        self.store.step_forward(now, span);
+    }
+
+    /// Its store's clock is put back, which hides a step forward.
+    pub fn step_back(&mut self, now: Micros, span: u64) {
+        self.missed_steps = true;
+        self.store.step_back(now, span);
     }
 
     /// True while its agent may use leased parts.

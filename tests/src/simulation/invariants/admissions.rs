@@ -25,6 +25,10 @@ pub struct Admissions {
 struct Bucket {
     /// Micro-tokens times the period in microseconds.
     level: u128,
+    /// The same without what steps of clocks allow: below zero once more was admitted than burst and refill.
+    strict: i128,
+    /// The least that it was.
+    least: i128,
     /// True once something was admitted.
     used: bool,
     at: Micros,
@@ -32,7 +36,10 @@ struct Bucket {
 
 impl Bucket {
     fn refill(&mut self, now: Micros, terms: &Terms) {
-        self.add(now.saturating_sub(self.at), terms);
+        let span = now.saturating_sub(self.at);
+        self.add(span, terms);
+        let gained = i128::from(span) * i128::from(terms.whole.rate.0);
+        self.strict = (self.strict + gained).min(i128::try_from(full(terms)).unwrap_or(i128::MAX));
         self.at = self.at.max(now);
     }
 
@@ -53,6 +60,8 @@ impl Admissions {
         let bucket = &mut self.buckets[place];
         bucket.refill(now, terms);
         let cost = u128::from(cost.0) * terms.limit.period().as_micros();
+        bucket.strict -= i128::try_from(cost).unwrap_or(i128::MAX);
+        bucket.least = bucket.least.min(bucket.strict);
         match bucket.level.checked_sub(cost) {
             Some(left) => {
                 (bucket.level, bucket.used) = (left, true);
@@ -73,6 +82,11 @@ impl Admissions {
         bucket.add(span, terms);
     }
 
+    /// The most that was admitted of a place beyond burst and refill, in tokens.
+    pub fn overshoot(&self, place: usize, terms: &Terms) -> f64 {
+        self.buckets[place].least.unsigned_abs() as f64 / terms.limit.period().as_micros() as f64 / MicroTokens::TOKEN.0 as f64
+    }
+
     /// Other terms are in force from now on.
     pub fn retune(&mut self, now: Micros, place: usize, before: Option<&Terms>, after: Option<&Terms>) {
         let bucket = &mut self.buckets[place];
@@ -84,7 +98,10 @@ impl Admissions {
                 let level = bucket.level.div_ceil(before.limit.period().as_micros().max(1));
                 bucket.level = (level * after.limit.period().as_micros()).min(full(after));
             }
-            _ => *bucket = Bucket { level: full(after), at: now, used: false },
+            _ => {
+                let level = full(after);
+                *bucket = Bucket { level, at: now, strict: i128::try_from(level).unwrap_or(i128::MAX), least: 0, used: false };
+            }
         }
     }
 }

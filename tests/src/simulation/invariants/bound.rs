@@ -9,9 +9,10 @@ const RULE: &str = "the published bound holds";
 
 /// Checks the bound and the measurement of every policy.
 ///
-/// Admissions beyond `B + R·W` are a violation of their own, so the true overshoot is what floors beyond the
-/// limit allow on purpose; where they do not, and no wall clock was put forward, it is zero.
-pub fn check(at: Micros, watch: &Watch, ledger: &Ledger) -> Result<(), Violation> {
+/// Admissions beyond `B + R·W` and the terms of the bound are a violation of their own. So the true overshoot
+/// is what floors beyond the limit allow on purpose, or what steps of wall clocks gave: if agents could
+/// see them all (`steps_seen`), what is published must cover it. Without either there is none.
+pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool) -> Result<(), Violation> {
     for published in ledger.bounds(None).policies {
         let (Some(bound), Some(per_period)) = (published.bound.overshoot_bound, published.bound.overshoot_per_period) else {
             return Err(Violation { at, rule: RULE, what: format!("{}: unbounded", published.policy) });
@@ -23,9 +24,24 @@ pub fn check(at: Micros, watch: &Watch, ledger: &Ledger) -> Result<(), Violation
                 return Err(Violation { at, rule: RULE, what });
             }
         }
+        if steps_seen && watch.version == 1 {
+            check_steps(at, watch, &published.policy, bound)?;
+        }
         if !watch.widened && published.measured_overshoot > bound {
             let what = format!("{}: {} measured, and none happened", published.policy, published.measured_overshoot);
             return Err(Violation { at, rule: RULE, what });
+        }
+    }
+    Ok(())
+}
+
+/// What happened under the first set, whose limits the published bound speaks of.
+fn check_steps(at: Micros, watch: &Watch, policy: &str, bound: f64) -> Result<(), Violation> {
+    for (place, terms) in watch.terms.iter().enumerate() {
+        let Some(terms) = terms.as_ref().filter(|terms| terms.budget.policy.as_str() == policy) else { continue };
+        let happened = watch.admissions.overshoot(place, terms);
+        if happened > bound {
+            return Err(Violation { at, rule: RULE, what: format!("{}: {bound} published, {happened} happened", terms.budget) });
         }
     }
     Ok(())

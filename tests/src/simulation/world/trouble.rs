@@ -122,7 +122,7 @@ impl World {
 
     pub(super) fn start(&mut self, r: usize) {
         if self.regions[r].agent.is_none() {
-            self.regions[r].start(self.now);
+            self.regions[r].start(self.now, self.chance.any());
             self.schedule_beat(r, 1, true);
             self.touch(r);
         }
@@ -144,11 +144,11 @@ impl World {
         let span = self.chance.between(SECOND / 10, 15 * SECOND);
         match fault {
             Fault::ClockForward => {
-                self.regions[r].store.step_forward(self.now, span);
+                self.regions[r].step_forward(self.now, span);
                 self.watch.step_forward(self.now, span);
             }
             _ => {
-                self.regions[r].store.step_back(self.now, span);
+                self.regions[r].step_back(self.now, span);
                 self.watch.step_back(r);
             }
         }
