@@ -5,6 +5,7 @@
 use crate::http::Decider;
 use crate::region::{Basis, Region};
 use quorate_limiter::decision::{Decision, LimitDecision, Question, Reply};
+use quorate_limiter::demand::wait_for_large;
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
@@ -41,6 +42,8 @@ pub struct PolicyDecision {
     pub limit: Limit,
     /// What the request takes of it.
     pub cost: MicroTokens,
+    /// The largest cost that this region could ever hold, with all that others may lend.
+    pub reach: MicroTokens,
     /// False: the policy only observes this subject.
     pub enforced: bool,
     /// On what the decision rests.
@@ -55,9 +58,16 @@ impl PolicyDecision {
         self.enforced && self.decision.is_some_and(|d| !d.fits)
     }
 
-    /// True if the request costs more than the whole limit, in all regions together, can hold.
+    /// True if the request costs more than could ever be held here, so that there is nothing to wait for.
     pub fn never_fits(&self) -> bool {
-        self.cost > self.limit.capacity().burst
+        self.cost > self.reach
+    }
+
+    /// Until the same request would fit. Where the region's present share cannot hold it, capacity
+    /// has to come from elsewhere, and at least `heartbeat` has to pass.
+    pub fn wait(&self, heartbeat: Duration) -> Duration {
+        let known = self.decision.and_then(|d| d.retry_after);
+        known.unwrap_or_else(|| wait_for_large(self.limit, self.cost).max(heartbeat))
     }
 }
 
@@ -186,13 +196,15 @@ impl Region {
 
     fn conclude(&self, question: &Question, matched: Vec<Matched>, decision: Decision) -> Verdict {
         let mode = if question.view.leased { DecisionMode::Leased } else { DecisionMode::Floor };
+        let now = self.clock.now();
+        let mut hurried = false;
         let mut state = self.state.lock();
         for (charge, limit) in question.charges.iter().zip(&decision.limits) {
             let admitted = decision.allowed && (limit.fits || !charge.enforced);
-            state.demand.count(&charge.budget, charge.cost, admitted, limit);
+            hurried |= state.demand.count(now, charge, admitted, limit);
         }
         drop(state);
-        if !decision.allowed {
+        if hurried {
             self.eager.notify_one();
         }
         let limits = matched.into_iter().zip(decision.limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
@@ -210,8 +222,8 @@ fn question(basis: &Basis, matched: &[Matched], without_lease: bool) -> Question
 }
 
 fn policy_decision(matched: Matched, mode: DecisionMode, decision: Option<LimitDecision>) -> PolicyDecision {
-    let Matched { policy, charge, .. } = matched;
-    PolicyDecision { policy, limit: charge.limit, cost: charge.cost, enforced: charge.enforced, mode, decision }
+    let Matched { policy, charge, reach, .. } = matched;
+    PolicyDecision { policy, limit: charge.limit, cost: charge.cost, reach, enforced: charge.enforced, mode, decision }
 }
 
 /// The answer while the store cannot be asked: open policies let pass, any other does not.

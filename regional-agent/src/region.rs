@@ -157,7 +157,7 @@ impl Region {
         state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
         state.upcoming = None;
         state.broken = false;
-        state.demand.restart(now);
+        state.demand.restart();
         if record.burnt {
             state.store_clock.forget_clock();
         }

@@ -2,10 +2,11 @@
 
 use crate::coordinators::{Coordinators, Unanswered};
 use crate::policy_shelf::ShelfError;
-use crate::region::Region;
+use crate::region::{Region, State};
 use crate::store::LeaseError;
 use quorate_limiter::lease_book::{Account, Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::pace::{self, Outcome};
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
 use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, Response, StoreReport};
 use quorate_shared::names::BudgetId;
@@ -14,11 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The shortest span between two heartbeats.
-const EAGER: Duration = Duration::from_millis(250);
-
-/// After a heartbeat that nobody answered.
-const RETRY: Duration = Duration::from_millis(100);
+/// Between two looks at whether demand for what is held here has gone.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What two readings of the time slept may differ by without any sleep.
 const JITTER_MICROS: u64 = 1_000;
@@ -78,36 +76,43 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
         }
         let outcome = beat_once(region, coordinators).await;
         region.metrics.heartbeat(&outcome);
-        let pause = match &outcome {
-            Ok(true) => Duration::ZERO,
-            Ok(false) => period,
-            Err(_) => RETRY,
+        let went = match &outcome {
+            Ok(true) => Outcome::GaveUp,
+            Ok(false) => Outcome::Renewed,
+            Err(_) => Outcome::Failed,
         };
-        let failed = outcome.is_err();
+        let ended = region.clock.now();
         note_failure(region, outcome.map(|_| ()));
+        let due = |hurried| pace::next(started, ended, went, period, hurried);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = pause_until(region, started, pause, failed) => {}
+            () = wait_until(region, due) => {}
         }
     }
 }
 
-/// Waits for the next heartbeat: for the period, or less if somebody is in a hurry, but never
-/// less than [`EAGER`] after the last unless that gave capacity up or failed.
-async fn pause_until(region: &Region, started: LocalTime, pause: Duration, failed: bool) {
-    let spent = region.clock.now().since(started);
-    if pause.is_zero() || failed {
-        tokio::time::sleep(pause).await;
-        return;
+/// Waits until the next heartbeat is due: in a hurry if a decision asked for one, or if demand
+/// for what is held here has gone.
+async fn wait_until(region: &Region, due: impl Fn(bool) -> LocalTime) {
+    let mut hurried = false;
+    loop {
+        let left = due(hurried).since(region.clock.now());
+        if left.is_zero() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(left.min(LOOK)) => hurried |= demand_has_gone(region),
+            () = region.eager.notified(), if !hurried => hurried = true,
+        }
     }
-    let eager = async {
-        region.eager.notified().await;
-        tokio::time::sleep(EAGER.saturating_sub(region.clock.now().since(started))).await;
-    };
-    tokio::select! {
-        () = tokio::time::sleep(pause.saturating_sub(spent)) => {}
-        () = eager => {}
-    }
+}
+
+fn demand_has_gone(region: &Region) -> bool {
+    let now = region.clock.now();
+    let mut state = region.state.lock();
+    let State { demand, book, table, .. } = &mut *state;
+    let held = book.iter().flat_map(|book| book.holdings().keys());
+    demand.has_fallen(now, |budget| table.terms(budget).map(|t| t.limit.period()), held)
 }
 
 /// Keeps the last error for display, and logs it: once while heartbeats go on failing alike,

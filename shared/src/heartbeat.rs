@@ -161,7 +161,7 @@ pub struct Report {
     /// Refused since the session began.
     #[serde(rename = "r")]
     pub refused: MicroTokens,
-    /// The largest cost that was refused of late because no share of this region could hold it.
+    /// The largest cost asked for of late that the region could not hold without a loan.
     #[serde(rename = "l", default)]
     pub largest: MicroTokens,
 }

@@ -1,26 +1,57 @@
 //! The allocator: who should have how much of one budget, given who wants how much.
 //!
-//! Weighted max-min over reported demand. It only proposes: the ledger offers of a plan what R4
-//! leaves room for, so a worse plan costs utilisation and never the bound.
+//! Weighted max-min over reported demand, see `docs/allocator.md`. It only proposes: the ledger
+//! offers of a plan what R4 leaves room for, so a worse plan costs utilisation and never the bound.
 
-use crate::budget::BudgetEntry;
-use crate::command::Plan;
-use crate::terms::FloorTerms;
-use crate::{Ledger, session::Session};
-use quorate_shared::heartbeat::{Heartbeat, Holding};
-use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::policy::Shape;
-use quorate_shared::policy::floors::split;
-use quorate_shared::units::{Capacity, MicroTokens};
-use std::collections::{BTreeMap, BTreeSet};
-
+mod burst;
+mod claims;
+mod fill;
+mod hold;
+mod lend;
 mod units;
 
-/// Room above the demand, in percent, so that a rising demand is not refused at once.
+pub(crate) use claims::Memory;
+
+use fill::Seat;
+use lend::Flows;
+use quorate_shared::heartbeat::Holding;
+use quorate_shared::names::RegionName;
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeMap;
+
+/// Room above the demand, in percent, where that can be had: a rising demand is not refused at once.
 const MARGIN_PERCENT: u64 = 10;
 
-/// Demand is rounded up to this part of the limit, so that shares do not follow its noise.
-const STEPS: u64 = 64;
+/// A region that asks and has a burst for a large cost wants at least this part of the limit's rate.
+const PART_FOR_LARGE: u64 = 4;
+
+/// What is to be divided, and among whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Situation {
+    /// The whole limit.
+    pub limit: Capacity,
+    /// What of it is in no floor.
+    pub pool: Capacity,
+    /// Whether idle floors are given up ahead of time, for whoever outgrows its own next.
+    pub readiness: Readiness,
+    /// Counts up as time passes; whose turn it is among regions that cannot all have the burst
+    /// that they need.
+    pub turn: u64,
+    /// By region.
+    pub claims: BTreeMap<RegionName, Claim>,
+}
+
+/// When idle floors are given up ahead of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Readiness {
+    /// Not at all: what is given up of this budget is not soon had back.
+    Never,
+    /// While some region has more than its floor.
+    #[default]
+    WithLoans,
+    /// Some region had more of late.
+    Always,
+}
 
 /// What is known of one region when a budget is divided.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,200 +62,103 @@ pub struct Claim {
     pub lendable: Capacity,
     /// Wanted in one period.
     pub demand: MicroTokens,
+    /// The largest cost asked for of late that its floor cannot hold.
+    pub largest: MicroTokens,
     /// Its part of a shortage is in proportion to this.
     pub weight: u32,
+    /// What is beyond floors goes to greater ones first.
+    pub priority: u32,
     /// False while it can be given nothing and lends nothing.
     pub live: bool,
-    /// Whose loans it has now: kept where possible.
-    pub borrows_from: BTreeSet<RegionName>,
+    /// What it was to have by the plan before.
+    pub before: Holding,
 }
 
-impl Ledger {
-    /// What the allocator would like of the budgets that a heartbeat speaks of, or no longer
-    /// speaks of; only where that differs from what it liked before.
-    pub fn plans_for(&self, beat: &Heartbeat) -> Vec<Plan> {
-        let reported: BTreeMap<&BudgetId, MicroTokens> = beat.reports.iter().map(|r| (&r.budget, r.demand)).collect();
-        let session = self.regions.get(&beat.region);
-        let known = session.into_iter().flat_map(|s| s.reported.iter().chain(&s.open));
-        let concerned: BTreeSet<&BudgetId> = reported.keys().copied().chain(known).collect();
-        concerned.into_iter().filter_map(|id| self.plan_for(id, beat, reported.get(id).copied())).collect()
-    }
-
-    fn plan_for(&self, id: &BudgetId, beat: &Heartbeat, demand: Option<MicroTokens>) -> Option<Plan> {
-        let terms = self.policies.offer_terms(id)?;
-        let entry = self.budgets.get(id);
-        let mut claims: BTreeMap<RegionName, Claim> =
-            terms.floors.iter().map(|(region, floor)| (region.clone(), self.claim(region, *floor, entry))).collect();
-        if let Some(own) = claims.get_mut(&beat.region) {
-            own.demand = demand.unwrap_or_default();
-            let floor = terms.of(&beat.region);
-            (own.live, own.lendable) = (true, floor.lendable);
-        }
-        let targets = match terms.limit.shape() {
-            Shape::Flow => plan(terms.limit.capacity().rate, terms.pool, &claims),
-            Shape::Share => units::plan(terms.limit.capacity().burst, terms.pool, &claims),
-            Shape::Allowance => return None,
-        };
-        let liked = |region: &RegionName| entry.and_then(|e| e.shares.get(region)).map(|s| s.target.clone()).unwrap_or_default();
-        let known = entry.into_iter().flat_map(|e| e.shares.keys());
-        let news = claims.keys().chain(known).any(|region| targets.get(region).cloned().unwrap_or_default() != liked(region));
-        news.then(|| Plan { budget: id.clone(), targets })
-    }
-
-    fn claim(&self, region: &RegionName, terms: FloorTerms, entry: Option<&BudgetEntry>) -> Claim {
-        let live = self.regions.get(region).is_some_and(|s: &Session| !s.expired);
-        let share = entry.and_then(|e| e.shares.get(region));
-        Claim {
-            floor: terms.floor,
-            lendable: if live { terms.lendable } else { Capacity::ZERO },
-            demand: share.map(|s| s.demand).unwrap_or_default(),
-            weight: self.policies.active.set.regions.get(region).map_or(1, |r| r.weight),
-            live,
-            borrows_from: share.map(|s| s.target.borrowed.keys().cloned().collect()).unwrap_or_default(),
-        }
+impl Claim {
+    /// The part of its floor that stays with it whatever happens.
+    fn kept(&self) -> u64 {
+        self.floor.rate.saturating_sub(self.lendable.rate).0
     }
 }
 
-/// Divides one budget of `limit` per period, `pool` of which is in no floor. Regions that are
-/// to have just their floor are not named.
-pub fn plan(limit: MicroTokens, pool: Capacity, claims: &BTreeMap<RegionName, Claim>) -> BTreeMap<RegionName, Holding> {
-    let shares = fill(limit, pool.rate, claims);
-    let mut extra: BTreeMap<&RegionName, u64> = BTreeMap::new();
-    let mut spare: BTreeMap<&RegionName, u64> = BTreeMap::new();
-    for (region, share) in &shares {
-        let floor = claims.get(region).map(|c| c.floor.rate.0).unwrap_or_default();
-        extra.insert(region, share.saturating_sub(floor));
-        spare.insert(region, floor.saturating_sub(*share));
+/// Regions by name, with what each is to hold; one that is to have just its floor is not named.
+pub type Targets = BTreeMap<RegionName, Holding>;
+
+/// One region and its claim.
+type Party<'a> = (&'a RegionName, &'a Claim);
+
+/// Divides one budget.
+///
+/// First the bursts for costs that no share holds, then rates, then the loans that make the
+/// rates true. A plan that is hardly better than the one before gives way to it.
+pub fn plan(situation: &Situation) -> Targets {
+    let parties: Vec<Party<'_>> = situation.claims.iter().collect();
+    let mut flows = Flows::new(parties.len(), situation.pool);
+    burst::serve_large_costs(situation, &parties, &mut flows);
+    let shares = shares(situation, &parties, &flows);
+    flows.meet(&parties, &shares.wanted);
+    let ready = match situation.readiness {
+        Readiness::Never => false,
+        Readiness::WithLoans => flows.has_loans(),
+        Readiness::Always => true,
+    };
+    if ready {
+        flows.hold_ready(&parties, &shares.wanted);
     }
-    let mut targets: BTreeMap<RegionName, Holding> = BTreeMap::new();
-    give_pool(pool, &mut extra, &mut targets);
-    lend(claims, &mut extra, &mut spare, &mut targets);
-    lend_bursts(claims, &mut targets);
-    targets.retain(|_, h| !h.is_zero());
-    targets
-}
-
-/// The rate each live region should have: its demand with a margin if that can be had, else a
-/// weighted max-min share of what there is; never less of its own floor than it wants, nor than
-/// may not be lent.
-fn fill(limit: MicroTokens, pool: MicroTokens, claims: &BTreeMap<RegionName, Claim>) -> BTreeMap<RegionName, u64> {
-    let live: Vec<(&RegionName, &Claim)> = claims.iter().filter(|(_, c)| c.live).collect();
-    let want: Vec<u64> = live.iter().map(|(_, c)| wanted(limit, c.demand)).collect();
-    let kept = |c: &Claim| c.floor.rate.saturating_sub(c.lendable.rate).0;
-    let mut shares: Vec<u64> = live.iter().zip(&want).map(|((_, c), want)| (*want).min(c.floor.rate.0).max(kept(c))).collect();
-    let all: u64 = live.iter().map(|(_, c)| c.floor.rate.0).fold(pool.0, u64::saturating_add);
-    let mut left = shares.iter().fold(all, |left, share| left.saturating_sub(*share));
-    loop {
-        let hungry: Vec<usize> = (0..live.len()).filter(|i| shares[*i] < want[*i]).collect();
-        if hungry.is_empty() || left == 0 {
-            break;
-        }
-        let level = lowest_level(&hungry, &shares, &live);
-        let before = left;
-        let weights: Vec<u64> = level.iter().map(|i| u64::from(live[*i].1.weight.max(1))).collect();
-        let rise = next_rise(&level, &hungry, &shares, &want, &live, left);
-        for (i, part) in level.iter().zip(split(rise, 1, &weights)) {
-            let part = part.min(want[*i] - shares[*i]).min(left);
-            shares[*i] += part;
-            left -= part;
-        }
-        if left == before {
-            break;
-        }
-    }
-    live.into_iter().map(|(name, _)| name.clone()).zip(shares).collect()
-}
-
-/// Demand with its margin, rounded up to a step and at most the limit.
-fn wanted(limit: MicroTokens, demand: MicroTokens) -> u64 {
-    let step = (limit.0 / STEPS).max(1);
-    let with_margin = u128::from(demand.0) * u128::from(100 + MARGIN_PERCENT) / 100;
-    let stepped = with_margin.div_ceil(u128::from(step)) * u128::from(step);
-    u64::try_from(stepped).unwrap_or(u64::MAX).min(limit.0)
-}
-
-/// The hungry ones with the least share for their weight.
-fn lowest_level(hungry: &[usize], shares: &[u64], live: &[(&RegionName, &Claim)]) -> Vec<usize> {
-    let least = hungry.iter().map(|i| level_of(*i, shares, live)).min().unwrap_or_default();
-    hungry.iter().copied().filter(|i| level_of(*i, shares, live) == least).collect()
-}
-
-fn level_of(i: usize, shares: &[u64], live: &[(&RegionName, &Claim)]) -> u64 {
-    shares[i] / u64::from(live[i].1.weight.max(1))
-}
-
-/// How much the lowest may take together before one of them is satisfied, or is no longer among the lowest.
-fn next_rise(level: &[usize], hungry: &[usize], shares: &[u64], want: &[u64], live: &[(&RegionName, &Claim)], left: u64) -> u64 {
-    let weight = |i: usize| u64::from(live[i].1.weight.max(1));
-    let total: u64 = level.iter().map(|i| weight(*i)).sum();
-    let least = level.first().map(|i| level_of(*i, shares, live)).unwrap_or_default();
-    let above = hungry.iter().map(|i| level_of(*i, shares, live)).filter(|l| *l > least).min();
-    let to_above = above.map_or(u64::MAX, |l| l - least);
-    let to_satisfied = level.iter().map(|i| (want[*i] - shares[*i]).div_ceil(weight(*i))).min().unwrap_or(0);
-    to_above.min(to_satisfied).saturating_mul(total).clamp(1, left.max(1))
-}
-
-/// The pool goes to those who need more than their floor, in proportion to how much more.
-fn give_pool(pool: Capacity, extra: &mut BTreeMap<&RegionName, u64>, targets: &mut BTreeMap<RegionName, Holding>) {
-    let needs: Vec<u64> = extra.values().copied().collect();
-    let needed = needs.iter().copied().fold(0, u64::saturating_add);
-    let rates = split(pool.rate.0.min(needed), 1, &needs);
-    let bursts = split(pool.burst.0, MicroTokens::TOKEN.0, &needs);
-    for (((region, need), rate), burst) in extra.iter_mut().zip(rates).zip(bursts) {
-        let rate = rate.min(*need);
-        *need -= rate;
-        if rate > 0 || burst > 0 {
-            targets.entry((*region).clone()).or_default().pool = Capacity::new(MicroTokens(rate), MicroTokens(burst));
-        }
+    burst::follow_rates(&parties, &mut flows);
+    match hold::is_good_enough(situation, &parties, &shares, &flows) {
+        true => hold::before(&parties),
+        false => flows.into_targets(&parties),
     }
 }
 
-/// What the pool does not cover is borrowed: first from those who lend already, then by name.
-fn lend(
-    claims: &BTreeMap<RegionName, Claim>,
-    extra: &mut BTreeMap<&RegionName, u64>,
-    spare: &mut BTreeMap<&RegionName, u64>,
-    targets: &mut BTreeMap<RegionName, Holding>,
-) {
-    for keep_pairs in [true, false] {
-        for (borrower, need) in extra.iter_mut() {
-            for (lender, left) in spare.iter_mut() {
-                let paired = claims.get(*borrower).is_some_and(|c| c.borrows_from.contains(*lender));
-                let loan = (*need).min(*left);
-                if loan == 0 || (keep_pairs && !paired) {
-                    continue;
-                }
-                (*need, *left) = (*need - loan, *left - loan);
-                let rate = |c: &mut Capacity| c.rate = c.rate.saturating_add(MicroTokens(loan));
-                rate(targets.entry((*borrower).clone()).or_default().borrowed.entry((*lender).clone()).or_default());
-                rate(&mut targets.entry((*lender).clone()).or_default().lent);
-            }
-        }
-    }
+/// True if a region has a burst for a cost that its floor cannot hold.
+fn is_served(claim: &Claim, burst: MicroTokens) -> bool {
+    claim.live && claim.largest > claim.floor.burst && claim.largest <= burst
 }
 
-/// Burst follows rate: of what a lender may lend, as large a part as of its rate, in whole
-/// tokens rounded up, divided among the borrowers by what they borrow.
-fn lend_bursts(claims: &BTreeMap<RegionName, Claim>, targets: &mut BTreeMap<RegionName, Holding>) {
-    let lenders: Vec<(RegionName, MicroTokens)> =
-        targets.iter().filter(|(_, h)| h.lent.rate.0 > 0).map(|(name, h)| (name.clone(), h.lent.rate)).collect();
-    for (lender, rate) in lenders {
-        let Some(lendable) = claims.get(&lender).map(|c| c.lendable) else { continue };
-        let part = lendable.burst.scale_floor(rate.0, lendable.rate.0);
-        let whole = part.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0);
-        let lent = MicroTokens(whole).min(lendable.burst);
-        let loans: Vec<(RegionName, u64)> =
-            targets.iter().filter_map(|(name, h)| Some((name.clone(), h.borrowed.get(&lender)?.rate.0))).collect();
-        let weights: Vec<u64> = loans.iter().map(|(_, rate)| *rate).collect();
-        for ((borrower, _), burst) in loans.iter().zip(split(lent.0, MicroTokens::TOKEN.0, &weights)) {
-            if let Some(loan) = targets.get_mut(borrower).and_then(|h| h.borrowed.get_mut(&lender)) {
-                loan.burst = MicroTokens(burst);
-            }
-        }
-        if let Some(holding) = targets.get_mut(&lender) {
-            holding.lent.burst = lent;
-        }
+/// The rate that each region should have.
+struct Shares {
+    /// As far as demand goes.
+    needed: Vec<u64>,
+    /// With room for more.
+    wanted: Vec<u64>,
+}
+
+/// Of its own floor each live region has what it wants, and at least what may not be lent. What
+/// is left goes to demand beyond floors, by priority and weighted max-min; what is left then to
+/// margins.
+fn shares(situation: &Situation, parties: &[Party<'_>], flows: &Flows) -> Shares {
+    let mut left = situation.pool.rate.0;
+    let mut seats: Vec<Seat> = Vec::with_capacity(parties.len());
+    let limit = situation.limit.rate;
+    for (i, (_, claim)) in parties.iter().enumerate() {
+        let floor = claim.floor.rate.0;
+        // without a token of burst no rate can be used; the pool brings its own
+        let burst = flows.burst_of(i, claim);
+        let usable = claim.live && burst.saturating_add(flows.pool_left.burst) >= MicroTokens::TOKEN;
+        // a large cost should soon find its bucket filled, and what else is asked for come through
+        let asks = claim.demand > MicroTokens::ZERO;
+        let large = if asks && is_served(claim, burst) { limit.0 / PART_FOR_LARGE } else { 0 };
+        let want = if usable { claim.demand.0.max(large).min(limit.0) } else { 0 };
+        let share = if claim.live { want.min(floor).max(claim.kept()) } else { floor };
+        left = left.saturating_add(floor.saturating_sub(share));
+        seats.push(Seat { share, want, weight: u64::from(claim.weight.max(1)), priority: claim.priority });
     }
+    fill::raise(&mut seats, &mut left);
+    let needed = seats.iter().map(|seat| seat.share).collect();
+    for (i, (seat, (_, claim))) in seats.iter_mut().zip(parties).enumerate() {
+        if is_served(claim, flows.burst_of(i, claim)) {
+            // nobody else needs what is left, and the sooner the bucket fills the better
+            seat.want = limit.0;
+            continue;
+        }
+        let roomy = MicroTokens(seat.want).scale_floor(100 + MARGIN_PERCENT, 100).min(limit).0;
+        // a margin alone is no reason to move anything
+        seat.want = if seat.want > claim.floor.rate.0 { roomy } else { roomy.min(claim.floor.rate.0) };
+    }
+    fill::raise(&mut seats, &mut left);
+    Shares { needed, wanted: seats.iter().map(|seat| seat.share).collect() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! One budget: what each region was told of it since its echo, and what may be offered next (R4).
 
+use crate::allocator::Memory;
 use crate::ledger::Violation;
 use crate::meter::{Measure, Meter};
 use crate::session::Session;
@@ -28,6 +29,9 @@ pub(crate) struct BudgetEntry {
     pub meter: Meter,
     #[serde(default)]
     pub sliding: Sliding,
+    /// The allocator's.
+    #[serde(default)]
+    pub memory: Memory,
 }
 
 /// One region's part of a budget.
@@ -42,6 +46,9 @@ pub(crate) struct Share {
     pub target: Holding,
     /// Wanted in one period, by the last report.
     pub demand: MicroTokens,
+    /// The largest cost asked for of late that no share of the region held, by the last report.
+    #[serde(default)]
+    pub largest: MicroTokens,
     /// Use, added up over sessions.
     pub admitted: MicroTokens,
     /// Refusals, added up over sessions.
@@ -74,6 +81,7 @@ impl Default for Share {
             restate: false,
             target: Holding::default(),
             demand: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
             reported: None,
@@ -200,7 +208,21 @@ impl Share {
 
     /// True if nothing is offered, held, wanted or reported.
     pub fn is_idle(&self) -> bool {
-        !self.in_flight() && self.offered().is_zero() && self.target.is_zero() && self.demand.0 == 0 && !self.restate
+        !self.in_flight() && self.offered().is_zero() && self.target.is_zero() && self.wants_nothing() && !self.restate
+    }
+
+    fn wants_nothing(&self) -> bool {
+        self.demand.0 == 0 && self.largest.0 == 0
+    }
+
+    /// The region wants nothing, or cannot say so any more.
+    pub fn forget_wants(&mut self) {
+        (self.demand, self.largest) = Default::default();
+    }
+
+    /// True if the region is to have more than its floor.
+    pub fn is_to_have_extra(&self) -> bool {
+        !self.target.pool.is_zero() || !self.target.borrowed.is_empty()
     }
 
     /// True if something is under way with the region.
@@ -239,6 +261,7 @@ impl BudgetEntry {
     pub fn forget_dates(&mut self) {
         self.restart_meters();
         self.shares.values_mut().for_each(|share| share.lend_horizon = None);
+        self.memory.forget_dates();
     }
 
     /// True if past use of it keeps counting.

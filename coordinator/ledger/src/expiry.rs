@@ -30,6 +30,7 @@ impl Ledger {
         for (id, entry) in self.budgets.iter_mut().filter(|(_, entry)| entry.drains() && drained(entry.drain)) {
             if entry.shares.get(region).is_some_and(|share| !share.expired) {
                 entry.expire(region);
+                entry.memory.changed = Some(at);
                 entry.mark_open(id, &mut self.regions);
             }
         }
@@ -52,8 +53,9 @@ impl Ledger {
             if !entry.drains() {
                 entry.expire(region);
             }
+            entry.memory.changed = Some(self.clock.at);
             if let Some(share) = entry.shares.get_mut(region) {
-                share.demand = quorate_shared::units::MicroTokens::ZERO;
+                share.forget_wants();
                 share.target = Default::default();
             }
             entry.mark_open(id, &mut self.regions);

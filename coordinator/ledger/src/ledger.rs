@@ -244,8 +244,11 @@ impl Ledger {
             session.windows.retain(|kind, _| book.active.has_kind(kind));
             session.last_windows.retain(|kind, _| book.active.has_kind(kind));
         }
-        // what the next report says was admitted under the set before, too
-        self.budgets.values_mut().for_each(BudgetEntry::restart_meters);
+        for entry in self.budgets.values_mut() {
+            // what the next report says was admitted under the set before, too
+            entry.restart_meters();
+            entry.memory.changed = Some(self.clock.at);
+        }
     }
 
     /// Regions that may still be using a floor greater than the next set's.

@@ -5,7 +5,6 @@ use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::ledger::Founding;
 use crate::session::Session;
-use crate::terms::Terms;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -84,8 +83,13 @@ impl Ledger {
                 None => session,
             }
         });
+        let returns = session.expired || session.newest == Number::default();
         if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);
+        }
+        if returns {
+            // its floor can be lent again
+            self.budgets.values_mut().for_each(|entry| entry.memory.changed = Some(self.clock.at));
         }
         session.agent.clone_from(&beat.agent);
         session.store.clone_from(&beat.store);
@@ -143,11 +147,16 @@ impl Ledger {
                 named.insert(report.budget.clone());
                 continue;
             }
-            if !self.budgets.contains_key(&report.budget) && !outgrows_floor(report, &beat.region, &terms) {
+            if !self.budgets.contains_key(&report.budget) && !terms.is_outgrown_by(report, &beat.region) {
                 continue;
             }
             let entry = self.budgets.entry(report.budget.clone()).or_insert_with(|| BudgetEntry::new(terms.limit.drain()));
-            let (admitted, from) = entry.share(&beat.region).take_report(report, beat.number.session, read);
+            let share = entry.share(&beat.region);
+            let changed = (share.demand, share.largest) != (report.demand, report.largest);
+            let (admitted, from) = share.take_report(report, beat.number.session, read);
+            if changed {
+                entry.memory.changed = Some(at);
+            }
             // of what a longer span covers nearly nothing could be told
             if let Some(from) = from.filter(|from| at.since(*from) <= lease) {
                 overshoots.push((&report.budget.policy, entry.measure(admitted, from, at, &terms, drift)));
@@ -167,7 +176,8 @@ impl Ledger {
         self.drop_idle_windows(silent.iter().cloned());
         for id in silent {
             let Some(entry) = self.budgets.get_mut(&id) else { continue };
-            entry.share(&beat.region).demand = MicroTokens::ZERO;
+            entry.share(&beat.region).forget_wants();
+            entry.memory.changed = Some(at);
             if entry.is_idle() {
                 self.budgets.remove(&id);
             }
@@ -180,6 +190,7 @@ impl Ledger {
                 continue;
             }
             let Some(entry) = self.budgets.get_mut(&plan.budget) else { continue };
+            let had_extra = entry.shares.values().any(Share::is_to_have_extra);
             for (region, target) in &plan.targets {
                 if self.regions.get(region).is_some_and(|s| !s.expired) {
                     entry.share(region).target = target.clone();
@@ -190,6 +201,8 @@ impl Ledger {
                     share.target = Default::default();
                 }
             }
+            let extra = had_extra || entry.shares.values().any(Share::is_to_have_extra);
+            entry.memory.planned(extra, self.clock.at);
             entry.mark_open(&plan.budget, &mut self.regions);
         }
     }
@@ -197,6 +210,7 @@ impl Ledger {
     /// R9: budgets that end with the active set are to be given up before it ends.
     pub(crate) fn wind_down_ending_budgets(&mut self) {
         for (id, entry) in &mut self.budgets {
+            entry.memory.changed = Some(self.clock.at);
             if self.policies.offer_terms(id).is_none() {
                 entry.shares.values_mut().for_each(|share| share.target = Default::default());
             }
@@ -309,7 +323,7 @@ impl Share {
     /// a budget nobody can say when.
     fn take_report(&mut self, report: &Report, session: u64, read: Option<LeaderTime>) -> (MicroTokens, Option<LeaderTime>) {
         let now = ReportedTotals { session, read, admitted: report.admitted, refused: report.refused };
-        self.demand = report.demand;
+        (self.demand, self.largest) = (report.demand, report.largest);
         let Some(before) = self.reported.replace(now) else { return (MicroTokens::ZERO, None) };
         // another session, or an agent that forgot an idle budget, counts anew
         let anew = before.session != session || report.admitted < before.admitted || report.refused < before.refused;
@@ -323,10 +337,4 @@ impl Share {
 
 fn offer_of(id: &BudgetId, entry: &BudgetEntry, share: &Share) -> Offer {
     Offer { budget: id.clone(), holding: share.offered(), drains: entry.drains() }
-}
-
-/// True if the region wants more than its floor gives it.
-fn outgrows_floor(report: &Report, region: &RegionName, terms: &Terms) -> bool {
-    let floor = terms.of(region).floor;
-    report.demand > terms.amount(floor) || report.largest > floor.burst
 }

@@ -1,6 +1,7 @@
 //! The terms of one budget: its limit, and what of it is floor, lendable and pool.
 
 use crate::windows::{Kind, kind};
+use quorate_shared::heartbeat::Report;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{Limit, PolicySet, Shape};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -76,6 +77,12 @@ impl Terms {
     /// Floor and lendable part of a region; nothing for one that has none.
     pub fn of(&self, region: &RegionName) -> FloorTerms {
         self.floors.get(region).copied().unwrap_or_default()
+    }
+
+    /// True if a region wants more than its floor gives it.
+    pub fn is_outgrown_by(&self, report: &Report, region: &RegionName) -> bool {
+        let floor = self.of(region).floor;
+        report.demand > self.amount(floor) || report.largest > floor.burst
     }
 
     /// R9: what may be offered while a change to `next` is pending: the smaller of both, part by

@@ -37,7 +37,7 @@ pub(crate) fn set_of(limit: Limit, floor: u32) -> PolicySet {
         on_store_failure: OnStoreFailure::Closed,
         mode: Mode::Enforce,
     };
-    let regions = ["eu", "us"].map(|name| (name.parse().expect("a name"), Region { weight: 1 }));
+    let regions = ["eu", "us"].map(|name| (name.parse().expect("a name"), Region::default()));
     PolicySet { version: 0, regions: regions.into(), policies: vec![policy] }
 }
 

@@ -32,7 +32,7 @@ fn set(rate: u64, floor: u32, regions: &[&str]) -> PolicySet {
         on_store_failure: OnStoreFailure::Closed,
         mode: Mode::Enforce,
     };
-    let regions = regions.iter().map(|name| (name.parse().expect("a name"), Region { weight: 1 })).collect();
+    let regions = regions.iter().map(|name| (name.parse().expect("a name"), Region::default())).collect();
     PolicySet { version: 0, regions, policies: vec![policy] }
 }
 
@@ -195,12 +195,12 @@ fn a_floor_is_lent_once_its_region_has_promised_to_leave_it_alone() {
     let wants = world.renew(&mut us, 100, 10);
     assert!(offered(&wants).borrowed.is_empty());
     let lends = world.renew(&mut eu, 0, 20);
-    assert_eq!(offered(&lends).lent, Capacity::new(tokens(45), tokens(45)));
+    assert_eq!(offered(&lends).lent, Capacity::new(tokens(45), MicroTokens::ZERO));
     assert!(offered(&world.renew(&mut us, 100, 30)).borrowed.is_empty(), "not echoed yet");
     world.renew(&mut eu, 0, 40);
     let borrows = world.renew(&mut us, 100, 50);
     let eu_name = "eu".parse().expect("a name");
-    assert_eq!(offered(&borrows).borrowed_from(&eu_name), Capacity::new(tokens(45), tokens(45)));
+    assert_eq!(offered(&borrows).borrowed_from(&eu_name), Capacity::new(tokens(45), MicroTokens::ZERO));
     // the promise runs from the echoed response (at 20 ms), not from the echo (at 40 ms)
     assert_eq!(borrows.lenders.get(&eu_name), Some(&(LEASE - Duration::from_millis(30))));
 }

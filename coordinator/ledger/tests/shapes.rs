@@ -46,7 +46,7 @@ fn set(limit: Limit, floor: u32) -> PolicySet {
         on_store_failure: OnStoreFailure::Closed,
         mode: Mode::Enforce,
     };
-    let regions = ["eu", "us"].iter().map(|name| (name.parse().expect("a name"), Region { weight: 1 })).collect();
+    let regions = ["eu", "us"].iter().map(|name| (name.parse().expect("a name"), Region::default())).collect();
     PolicySet { version: 0, regions, policies: vec![policy] }
 }
 

@@ -170,7 +170,7 @@ impl Draws {
     }
 
     fn set(&mut self) -> PolicySet {
-        let regions = (0..6).map(|_| (self.region(), Region { weight: self.number() as u32 })).collect();
+        let regions = (0..6).map(|_| (self.region(), Region { weight: self.number() as u32, priority: self.number() as u32 })).collect();
         let policies = (0..4).map(|_| self.policy_terms()).map(|policy| (policy.name.clone(), policy)).collect::<BTreeMap<_, _>>();
         let policies = policies.into_values().collect();
         PolicySet { version: self.few(), regions, policies }

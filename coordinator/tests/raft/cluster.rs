@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Takes a policy set with one region more than the `replaces`th had.
 fn policies(replaces: u64) -> Command {
-    let regions = (0..=replaces).map(|n| (format!("r{n}").parse().expect("a name"), quorate_shared::policy::Region { weight: 1 }));
+    let regions = (0..=replaces).map(|n| (format!("r{n}").parse().expect("a name"), quorate_shared::policy::Region::default()));
     let set = PolicySet { regions: regions.collect(), ..PolicySet::default() };
     Command::Policies { replaces, set: Box::new(set), by: author("a test") }
 }

@@ -9,6 +9,7 @@ mod draining;
 pub mod follower;
 pub mod lease_book;
 pub mod matching;
+pub mod pace;
 pub mod record;
 pub mod step_watch;
 pub mod store;

@@ -25,6 +25,8 @@ struct Row {
     policy: Policy,
     base: FloorTerms,
     overrides: BTreeMap<SubjectHash, FloorTerms>,
+    /// See [`Matched::reach`]; first that of all that have no override.
+    reach: (MicroTokens, BTreeMap<SubjectHash, MicroTokens>),
     former: Vec<FormerRow>,
 }
 
@@ -43,6 +45,8 @@ pub struct Matched {
     pub policy: PolicyName,
     /// What is charged.
     pub charge: Charge,
+    /// The largest cost that the region could ever hold, with all that others may lend.
+    pub reach: MicroTokens,
     /// What to do while the store cannot be asked.
     pub on_store_failure: OnStoreFailure,
 }
@@ -113,7 +117,8 @@ impl PolicyTable {
         let policy = &row.policy;
         let subject = policy.subject(&self.key, attribute)?;
         let charge = row.charge(policy.budget(subject), cost.unwrap_or_else(|| policy.cost.of(attribute)));
-        Some(Matched { policy: policy.name.clone(), charge, on_store_failure: policy.on_store_failure })
+        let reach = row.reach.1.get(&subject).copied().unwrap_or(row.reach.0);
+        Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure })
     }
 
     /// What the policies say of one budget, if there is such a budget.
@@ -194,7 +199,9 @@ fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&P
         }
     };
     let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
-    Row { policy: policy.clone(), base: share(None), overrides, former: Vec::new() }
+    let reach = |limit| active.reach(policy, limit, region);
+    let reach = (reach(policy.limit), own.iter().map(|(subject, limit)| (*subject, reach(*limit))).collect());
+    Row { policy: policy.clone(), base: share(None), overrides, reach, former: Vec::new() }
 }
 
 fn terms_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {
@@ -237,7 +244,7 @@ mod tests {
             on_store_failure: OnStoreFailure::Closed,
             mode: Mode::Enforce,
         };
-        let regions = BTreeMap::from([("eu".parse().expect("a name"), Region { weight: 1 })]);
+        let regions = BTreeMap::from([("eu".parse().expect("a name"), Region::default())]);
         Arc::new(PolicySet { version, regions, policies: vec![policy] })
     }
 

@@ -4,13 +4,12 @@
 //! |---|---|
 //! | allowed, or nothing matched | 200 with [`CheckAnswer`] |
 //! | refused, but the cost may fit later | 429 `quota-exceeded`, `Retry-After` |
-//! | the cost exceeds a whole limit | 422 `cost-exceeds-limit` |
+//! | the cost exceeds what the region could ever hold | 422 `cost-exceeds-limit` |
 //! | the store cannot be asked, and a policy is closed then | 503 `limiter-unavailable`, `Retry-After` |
 //!
 //! What a client may take is rounded down and how long it has to wait is rounded up, so that
-//! waiting exactly that long is enough. If nobody knows how long to wait (the region's present
-//! share cannot hold the cost, the whole limit could) it is one heartbeat: capacity may have
-//! moved by then.
+//! waiting exactly that long is enough. Where the region's present share cannot hold the cost, but
+//! with what others may lend it could, the wait is until capacity has moved and refilled.
 
 use super::headers::{RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
 use super::problems;
@@ -94,14 +93,14 @@ impl Answer {
     }
 
     fn too_costly(limit: &PolicyDecision, limits: &[PolicyDecision]) -> Self {
-        let detail = format!("The cost is {}; policy {} never holds more than {}.", limit.cost, limit.policy, limit.limit.capacity().burst);
+        let detail = format!("The cost is {}; policy {} never holds more than {}.", limit.cost, limit.policy, limit.reach);
         let mut problem = problems::cost_exceeds_limit().detail(detail);
         problem.policy = Some(limit.policy.to_string());
         Self { fields: RateLimitFields::of(limits, None), ..Self::problem(problem) }
     }
 
     fn refused(limits: &[PolicyDecision], unknown_wait: Duration) -> Self {
-        let wait = |limit: &PolicyDecision| limit.decision.and_then(|d| d.retry_after).unwrap_or(unknown_wait);
+        let wait = |limit: &PolicyDecision| limit.wait(unknown_wait);
         let refusing = || limits.iter().filter(|limit| limit.refuses());
         // of equal waits the last is taken, so from the end: the first in the policy set
         let longest = refusing().rev().max_by_key(|limit| wait(limit));

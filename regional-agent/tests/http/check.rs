@@ -114,7 +114,7 @@ async fn the_longest_wait_of_those_that_refuse_counts() {
 }
 
 #[tokio::test]
-async fn an_unknown_wait_is_one_heartbeat() {
+async fn what_a_share_cannot_hold_waits_for_capacity_to_move_and_refill() {
     let unknown = |name| {
         let capacity = Capacity::new(MicroTokens::ZERO, tokens(5));
         let decision =
@@ -122,7 +122,7 @@ async fn an_unknown_wait_is_one_heartbeat() {
         PolicyDecision { cost: tokens(10), decision: Some(decision), ..write_api(0) }.named(name)
     };
     let decider = Scripted::saying(Ok(refused(vec![unknown("a")])));
-    for (heartbeat, seconds, millis) in [(Duration::from_millis(250), "1", 250), (Duration::from_millis(2_500), "3", 2_500)] {
+    for (heartbeat, seconds, millis) in [(Duration::from_millis(250), "3", 2_100), (Duration::from_millis(2_500), "3", 2_500)] {
         let settings = quorate_agent::http::FrontDoor { heartbeat, ..Default::default() };
         let reply = post(quorate_agent::http::router(decider.clone(), settings), "/v1/check", ANY).await;
         assert_eq!((reply.status.as_u16(), reply.header("retry-after")), (429, Some(seconds)));
@@ -158,6 +158,8 @@ async fn a_cost_beyond_the_whole_limit_is_no_matter_of_waiting() {
     assert_eq!(reply.status, 429, "one that only observes decides nothing");
     let fits = PolicyDecision { cost: tokens(200), ..over("big", Duration::from_secs(1)) };
     assert_eq!(answer(refused(vec![fits])).await.status, 429, "the whole limit can be had");
+    let too_far = PolicyDecision { cost: tokens(200), reach: tokens(186), ..over("big", Duration::from_secs(1)) };
+    assert_eq!(answer(refused(vec![too_far])).await.status, 422, "others keep some of it");
 }
 
 #[tokio::test]

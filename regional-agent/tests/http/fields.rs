@@ -47,7 +47,7 @@ prop_compose! {
         });
         PolicyDecision {
             limit: Limit::TokenBucket { rate, period: Duration::from_secs(1), burst },
-            cost, enforced, decision: decision.filter(|_| known), ..base
+            reach: burst, cost, enforced, decision: decision.filter(|_| known), ..base
         }
     }
 }

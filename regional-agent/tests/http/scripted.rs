@@ -131,6 +131,7 @@ pub fn policy(name: &str, remaining: MicroTokens, retry_after: Option<Duration>)
         policy: name.parse().unwrap(),
         limit: Limit::TokenBucket { rate: tokens(100), period: Duration::from_secs(1), burst: tokens(200) },
         cost: tokens(1),
+        reach: tokens(200),
         enforced: true,
         mode: DecisionMode::Leased,
         decision: Some(decision),

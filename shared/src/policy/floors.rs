@@ -26,6 +26,24 @@ impl PolicySet {
     }
 }
 
+impl PolicySet {
+    /// The largest cost that a region could ever hold of a budget of `policy` under `limit`: its own
+    /// floor, what is in no floor, and what all others may lend. Nothing of an allowance is lent.
+    pub fn reach(&self, policy: &Policy, limit: Limit, region: &RegionName) -> MicroTokens {
+        let floors = self.floors(policy, limit);
+        let own = floors.get(region).map(|floor| floor.burst).unwrap_or_default();
+        let whole = limit.capacity();
+        let pool = whole.minus(floors.values().copied().sum()).burst;
+        let lent = |(name, floor): (&RegionName, &Capacity)| match limit.shape() {
+            Shape::Flow | Shape::Share if name != region => policy.lendable_of(*floor).burst,
+            _ => MicroTokens::ZERO,
+        };
+        let all = floors.iter().map(lent).fold(own.saturating_add(pool), MicroTokens::saturating_add);
+        // floors beyond the limit on purpose may hold more than it
+        all.min(whole.burst).max(own)
+    }
+}
+
 impl Policy {
     /// λ: the part of a region's floor that may be lent; of an allowance nothing, since units that
     /// were spent do not come back. The burst is rounded up to whole tokens, so that a floor of one
@@ -101,6 +119,19 @@ mod tests {
     fn a_small_burst_is_divided_in_whole_tokens() {
         assert_eq!(split(1_000_000, 1_000_000, &[1, 1, 1]), [1_000_000, 0, 0]);
         assert_eq!(split(2_500_000, 1_000_000, &[1, 1, 1]), [1_500_000, 1_000_000, 0]);
+    }
+
+    #[test]
+    fn a_region_reaches_what_others_may_lend() {
+        let policy = crate::policy::tests::policy("a", 1, &[]);
+        let token = |n: u64| MicroTokens(n * 1_000_000);
+        let limit = |n| Limit::TokenBucket { rate: token(n), period: std::time::Duration::from_secs(1), burst: token(n) };
+        let regions = ["ap", "eu", "us"].map(|name| (name.parse().expect("a name"), crate::policy::Region::default()));
+        let set = PolicySet { version: 1, regions: regions.into(), policies: vec![policy.clone()] };
+        let reach = |n, region: &str| set.reach(&policy, limit(n), &region.parse().expect("a name")).tokens_floor();
+        assert_eq!((reach(180, "eu"), reach(1, "ap"), reach(1, "us")), (60 + 2 * 54, 1, 1));
+        let pooled = Policy { floor: FloorRule::Together(PartsPerMillion(0)), ..policy.clone() };
+        assert_eq!(set.reach(&pooled, limit(180), &"eu".parse().expect("a name")), token(180));
     }
 
     #[test]

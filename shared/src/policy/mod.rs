@@ -28,8 +28,17 @@ pub struct PolicySet {
 /// What the policy set says of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// Its part of every floor is in proportion to this.
+    /// Its part of every floor, and of what is short, is in proportion to this.
     pub weight: u32,
+    /// Regions of a greater one are served first from what is beyond floors.
+    #[serde(default)]
+    pub priority: u32,
+}
+
+impl Default for Region {
+    fn default() -> Self {
+        Self { weight: 1, priority: 0 }
+    }
 }
 
 /// One policy: one budget for every subject that it meets.

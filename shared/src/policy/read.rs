@@ -5,6 +5,7 @@
 //! | field | default |
 //! |---|---|
 //! | region's `weight` | 1 |
+//! | region's `priority` | 0 |
 //! | `match` | all requests |
 //! | `per` | one budget for all requests that match |
 //! | `burst` | what refills in one period, at least 1 token: `5000/min` may be spent all at once |
@@ -34,6 +35,9 @@ pub const MAX_REGIONS: usize = 1_000;
 
 /// A region's weight at most.
 pub const MAX_WEIGHT: u64 = 1_000_000;
+
+/// A region's priority at most.
+pub const MAX_PRIORITY: u64 = 1_000;
 
 /// The part of a floor that may be lent if the policy does not say.
 const LENDABLE: PartsPerMillion = PartsPerMillion(900_000);
@@ -93,31 +97,33 @@ fn regions(at: &Located<'_>) -> Option<Regions> {
 }
 
 fn region_map(at: &Located<'_>, expected: &str) -> Option<Regions> {
-    let region = |(name, at): (&str, Located<'_>)| Some((at.taken(name.parse())?, Region { weight: weight(&at) }));
-    Some(at.entries(expected)?.into_iter().filter_map(region).collect())
+    let named = |(name, at): (&str, Located<'_>)| Some((at.taken(name.parse())?, region(&at)));
+    Some(at.entries(expected)?.into_iter().filter_map(named).collect())
 }
 
 fn region_list(at: &Located<'_>) -> Option<Regions> {
     let mut regions = Regions::new();
     for item in at.list("a list of names")? {
         let Some(name) = item.scalar("the name of a region").and_then(|text| item.taken(text.parse::<RegionName>())) else { continue };
-        if regions.insert(name.clone(), Region { weight: 1 }).is_some() {
+        if regions.insert(name.clone(), Region::default()).is_some() {
             item.refuse(format!("`{name}` is already there"));
         }
     }
     Some(regions)
 }
 
-/// A region's weight; 1 where it is wrong, so that the region is known to the rest.
-fn weight(at: &Located<'_>) -> u32 {
-    let read = || {
-        if matches!(at.value(), Value::Null) {
-            return None;
-        }
-        let weight = at.fields(&["weight"])?.optional("weight")?.whole(1..=MAX_WEIGHT)?;
-        u32::try_from(weight).ok()
-    };
-    read().unwrap_or(1)
+/// What is said of a region; the default where it is wrong, so that the region is known to the rest.
+fn region(at: &Located<'_>) -> Region {
+    let default = Region::default();
+    if matches!(at.value(), Value::Null) {
+        return default;
+    }
+    let Some(fields) = at.fields(&["weight", "priority"]) else { return default };
+    let whole = |key, range| fields.optional(key).and_then(|at| at.whole(range)).and_then(|n| u32::try_from(n).ok());
+    Region {
+        weight: whole("weight", 1..=MAX_WEIGHT).unwrap_or(default.weight),
+        priority: whole("priority", 0..=MAX_PRIORITY).unwrap_or(default.priority),
+    }
 }
 
 fn policy_list<'a>(at: &Located<'a>) -> Option<Vec<Located<'a>>> {

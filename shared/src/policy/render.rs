@@ -33,9 +33,15 @@ impl Keys {
 
 /// The set as a document. Every default is written out, except what is empty or `false`.
 pub fn document(set: &PolicySet, keys: Keys) -> Node {
-    let region = |(name, region): (&RegionName, &Region)| (name.as_str().to_owned(), Node::map([("weight", Node::number(region.weight))]));
+    let region = |(name, region): (&RegionName, &Region)| (name.as_str().to_owned(), region_fields(*region));
     let policies = set.policies.iter().map(|p| Node::map(fields(p).into_iter().map(|(key, node)| (keys.spell(key), node))));
     Node::map([("regions", Node::map(set.regions.iter().map(region))), ("policies", Node::list(policies))])
+}
+
+/// A priority that is as any other is not written, so that a set without priorities looks as ever.
+fn region_fields(region: Region) -> Node {
+    let priority = (region.priority > 0).then(|| ("priority", Node::number(region.priority)));
+    Node::map(std::iter::once(("weight", Node::number(region.weight))).chain(priority))
 }
 
 /// The fields of a policy in the order in which people write them. No field has a key in it
@@ -230,9 +236,10 @@ mod tests {
         let named = prop::collection::btree_map("[a-z0-9-]{1,63}", policy(), 0..4).prop_map(|named| {
             named.into_iter().map(|(name, policy)| Policy { name: name.parse().expect("a name"), ..policy }).collect::<Vec<_>>()
         });
-        (named, 1..=1_000_000u32).prop_map(|(policies, weight)| PolicySet {
+        let region = (1..=1_000_000u32, 0..=1_000u32).prop_map(|(weight, priority)| Region { weight, priority });
+        (named, prop::array::uniform3(region)).prop_map(|(policies, of)| PolicySet {
             version: 0,
-            regions: REGIONS.iter().map(|r| (r.parse().expect("a name"), Region { weight })).collect(),
+            regions: REGIONS.iter().zip(of).map(|(r, region)| (r.parse().expect("a name"), region)).collect(),
             policies,
         })
     }

@@ -70,15 +70,13 @@ enum Step {
 }
 
 impl Agent {
-    pub(super) fn new(local: LocalTime, observer: u64) -> Self {
-        let mut demand = DemandTracker::default();
-        demand.restart(local);
+    pub(super) fn new(observer: u64) -> Self {
         Self {
             book: None,
             table: Arc::new(PolicyTable::empty()),
             charges: Vec::new(),
             upcoming: None,
-            demand,
+            demand: DemandTracker::default(),
             store_clock: StepWatch::new(observer),
             watches: false,
             broken: false,
@@ -270,7 +268,7 @@ impl Region {
         let charges = Self::charges(&self.places, &table);
         let Some(agent) = self.agent.as_mut() else { return };
         agent.greatest_session = record.session;
-        agent.demand.restart(local);
+        agent.demand.restart();
         if record.burnt {
             agent.store_clock.forget_clock();
             agent.watches = false;

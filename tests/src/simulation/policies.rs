@@ -196,5 +196,5 @@ fn floors(profile: &Profile, chance: &mut Chance) -> (FloorRule, PartsPerMillion
 }
 
 fn weight(chance: &mut Chance) -> Region {
-    Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1) }
+    Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1), priority: 0 }
 }

@@ -122,9 +122,9 @@ impl Region {
     }
 
     /// The agent's process begins, unless it runs, or is kept down.
-    pub fn start(&mut self, now: Micros, observer: u64) {
+    pub fn start(&mut self, observer: u64) {
         if self.agent.is_none() && !self.stopped {
-            self.agent = Some(Agent::new(self.local(now), observer));
+            self.agent = Some(Agent::new(observer));
         }
     }
 

@@ -58,7 +58,7 @@ impl Region {
         for _ in 0..ATTEMPTS {
             let Some(asked) = self.question(places.clone(), cost, without_lease, now) else { break };
             match self.store.decide(now, &asked.question) {
-                Reply::Decided(decision) => return self.conclude(asked, &decision, true),
+                Reply::Decided(decision) => return self.conclude(asked, &decision, now, true),
                 Reply::OtherLease(_) => without_lease = true,
                 Reply::OtherPolicies(_) => {
                     without_lease = true;
@@ -89,16 +89,17 @@ impl Region {
                 // R8: an admission that used a leased part counts only if the answer came before D
                 let used_lease = asked.question.view.leased && decision.limits.iter().any(|limit| limit.used_lease);
                 let counts = !used_lease || self.local(heard) < asked.horizon;
-                self.conclude(asked, &decision, counts)
+                self.conclude(asked, &decision, heard, counts)
             }
             _ => Verdict::default(),
         }
     }
 
-    fn conclude(&mut self, asked: Asked, decision: &Decision, counts: bool) -> Verdict {
+    fn conclude(&mut self, asked: Asked, decision: &Decision, heard: Micros, counts: bool) -> Verdict {
+        let local = self.local(heard);
         if let Some(agent) = self.agent.as_mut() {
             for (charge, limit) in asked.question.charges.iter().zip(&decision.limits) {
-                agent.demand.count(&charge.budget, charge.cost, decision.allowed, limit);
+                agent.demand.count(local, charge, decision.allowed, limit);
             }
         }
         let admitted = if decision.allowed && counts { asked.places.clone() } else { Vec::new() };

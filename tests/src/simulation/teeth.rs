@@ -32,7 +32,7 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::LentForgotten, 8, 300),
     tooth(Mistake::LateApplication, 34, 2000),
     tooth(Mistake::LevelRaisedWithGrant, 46, 2000),
-    tooth(Mistake::RefillOverLapse, 555, 10_000),
+    tooth(Mistake::RefillOverLapse, 3968, 40_000),
     tooth(Mistake::LossTakenForEmpty, 21, 300),
     tooth(Mistake::LossTakenForFull, 581, 10_000),
     tooth(Mistake::WholeFloorAfterLoss, 21, 300),

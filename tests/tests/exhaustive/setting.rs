@@ -137,7 +137,7 @@ pub fn policies(limit: Limit) -> PolicySet {
         on_store_failure: OnStoreFailure::Closed,
         mode: Mode::Enforce,
     };
-    let region = quorate_shared::policy::Region { weight: 1 };
+    let region = quorate_shared::policy::Region::default();
     PolicySet { version: 0, regions: [0, 1].map(|r| (name(r), region)).into(), policies: vec![policy] }
 }
 

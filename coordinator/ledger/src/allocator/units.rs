@@ -1,17 +1,16 @@
 //! Budgets whose past use counts (shape `share`): divided like a flow, in whole units, of which
 //! there is no refill.
 
-use super::Claim;
+use super::{Claim, Situation, Targets};
 use quorate_shared::heartbeat::Holding;
-use quorate_shared::names::RegionName;
 use quorate_shared::units::{Capacity, MicroTokens};
-use std::collections::BTreeMap;
 
-/// Divides `limit` units, `pool` of which are in no floor.
-pub(super) fn plan(limit: MicroTokens, pool: Capacity, claims: &BTreeMap<RegionName, Claim>) -> BTreeMap<RegionName, Holding> {
-    let claims = claims.iter().map(|(name, claim)| (name.clone(), as_flow(claim))).collect();
-    let targets = super::plan(MicroTokens(limit.tokens_floor()), rate_of(pool), &claims);
-    targets.into_iter().map(|(name, holding)| (name, in_units(holding))).collect()
+/// Divides the units of a budget.
+pub(super) fn plan(situation: &Situation) -> Targets {
+    let claims = situation.claims.iter().map(|(name, claim)| (name.clone(), as_flow(claim))).collect();
+    let (limit, pool) = (rate_of(situation.limit), rate_of(situation.pool));
+    let targets = super::plan(&Situation { limit, pool, claims, ..situation.clone() });
+    targets.into_iter().map(|(name, holding)| (name, holding_of(&holding, units_of))).collect()
 }
 
 /// Each whole unit is one micro-token of a rate.
@@ -19,13 +18,28 @@ fn rate_of(capacity: Capacity) -> Capacity {
     Capacity::new(MicroTokens(capacity.burst.tokens_floor()), MicroTokens::ZERO)
 }
 
-fn as_flow(claim: &Claim) -> Claim {
-    let demand = MicroTokens(claim.demand.0.div_ceil(MicroTokens::TOKEN.0));
-    Claim { floor: rate_of(claim.floor), lendable: rate_of(claim.lendable), demand, ..claim.clone() }
+fn units_of(rate: Capacity) -> Capacity {
+    Capacity::new(MicroTokens::ZERO, MicroTokens(rate.rate.0.saturating_mul(MicroTokens::TOKEN.0)))
 }
 
-fn in_units(holding: Holding) -> Holding {
-    let units = |part: Capacity| Capacity::new(MicroTokens::ZERO, MicroTokens(part.rate.0.saturating_mul(MicroTokens::TOKEN.0)));
-    let borrowed = holding.borrowed.into_iter().map(|(lender, loan)| (lender, units(loan)));
-    Holding { pool: units(holding.pool), lent: units(holding.lent), borrowed: borrowed.collect() }
+fn as_flow(claim: &Claim) -> Claim {
+    let units = |amount: MicroTokens| MicroTokens(amount.0.div_ceil(MicroTokens::TOKEN.0));
+    let demand = match claim.largest > claim.floor.burst {
+        true => units(claim.demand.max(claim.largest)),
+        false => units(claim.demand),
+    };
+    Claim {
+        // what may be saved up plays no part, so it is always enough
+        floor: Capacity { burst: MicroTokens::TOKEN, ..rate_of(claim.floor) },
+        lendable: rate_of(claim.lendable),
+        demand,
+        largest: MicroTokens::ZERO,
+        before: holding_of(&claim.before, rate_of),
+        ..claim.clone()
+    }
+}
+
+fn holding_of(holding: &Holding, part: impl Fn(Capacity) -> Capacity) -> Holding {
+    let borrowed = holding.borrowed.iter().map(|(lender, loan)| (lender.clone(), part(*loan)));
+    Holding { pool: part(holding.pool), lent: part(holding.lent), borrowed: borrowed.collect() }
 }

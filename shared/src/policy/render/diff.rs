@@ -3,7 +3,7 @@
 use super::{fields, limit};
 use crate::located::{Key, Node, Value};
 use crate::names::PolicyName;
-use crate::policy::{Policy, PolicySet};
+use crate::policy::{Policy, PolicySet, Region};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,11 @@ pub fn diff(old: &PolicySet, new: &PolicySet) -> Vec<Change> {
 }
 
 fn regions(set: &PolicySet) -> BTreeMap<String, String> {
-    set.regions.iter().map(|(name, region)| (format!("regions.{name}"), format!("weight {}", region.weight))).collect()
+    let words = |region: &Region| match region.priority {
+        0 => format!("weight {}", region.weight),
+        priority => format!("weight {}, priority {priority}", region.weight),
+    };
+    set.regions.iter().map(|(name, region)| (format!("regions.{name}"), words(region))).collect()
 }
 
 /// The order of the policies is the order of the limits in an answer.

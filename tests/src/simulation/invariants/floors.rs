@@ -47,7 +47,9 @@ impl OwnBucket {
     pub fn follow(&mut self, clock: u64, before: &Usable, after: &Usable, drift: Drift) {
         self.refill(clock);
         let own = after.floor.minus(after.lent);
-        let basis = |usable: &Usable| (usable.session, usable.epoch, usable.policies, usable.generation, usable.floor, usable.burnt);
+        // what is lent counts from its change on: the real one settles that with less
+        let basis =
+            |usable: &Usable| (usable.session, usable.epoch, usable.policies, usable.generation, usable.floor, usable.lent, usable.burnt);
         if basis(before) != basis(after) {
             self.begin_anew();
         }

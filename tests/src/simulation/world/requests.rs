@@ -44,7 +44,7 @@ impl World {
     pub(super) fn ask(&mut self, r: usize) -> Result<(), Violation> {
         let mood = self.moods[r];
         let pause = match mood {
-            Mood::Hot if self.hot.is_some() => SECOND / 4,
+            Mood::Hot if self.hot.is_some() => SECOND / 32,
             Mood::Hot | Mood::Vain => self.chance.between(SECOND / 20, SECOND / 2),
             Mood::Light => self.chance.between(SECOND / 2, 2 * SECOND),
             Mood::Idle => SECOND / 2,
@@ -80,7 +80,8 @@ impl World {
     /// Large enough that few requests use up a limit.
     fn cost(&mut self, place: usize, mood: Mood) -> MicroTokens {
         let tokens = self.watch.terms(place).map_or(1, |terms| match self.hot {
-            Some(_) => terms.whole.rate.tokens_floor(),
+            // a cost that no burst could hold is no demand
+            Some(_) => terms.whole.rate.min(terms.whole.burst).tokens_floor() / 2,
             None if mood == Mood::Vain => terms.whole.burst.tokens_floor() + 1,
             None => self.chance.between(1, 1 + terms.whole.burst.tokens_floor() / 4),
         });

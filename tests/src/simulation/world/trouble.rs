@@ -122,7 +122,8 @@ impl World {
 
     pub(super) fn start(&mut self, r: usize) {
         if self.regions[r].agent.is_none() {
-            self.regions[r].start(self.now, self.chance.any());
+            let observer = self.chance.any();
+            self.regions[r].start(observer);
             self.schedule_beat(r, 1, true);
             self.touch(r);
         }

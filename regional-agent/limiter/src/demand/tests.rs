@@ -1,0 +1,217 @@
+use super::*;
+use quorate_shared::names::{PolicyName, SubjectHash, SubjectKey};
+use quorate_shared::units::Capacity;
+
+fn budget(subject: &str) -> BudgetId {
+    let policy: PolicyName = "p".parse().expect("a name");
+    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, [subject]);
+    BudgetId { policy, generation: 1, subject }
+}
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens::from_tokens(n).expect("few")
+}
+
+/// Of a limit of 1,000 a second, or in another period, with a burst of 1,000.
+fn charge(subject: &str, cost: u64, period: u64) -> Charge {
+    let limit = Limit::TokenBucket { rate: tokens(1_000), period: Duration::from_secs(period), burst: tokens(1_000) };
+    let floor = Capacity::new(tokens(100), tokens(100));
+    Charge { budget: budget(subject), limit, floor, lendable: floor, former_floors: vec![], cost: tokens(cost), enforced: true }
+}
+
+/// Of a bucket of 100 tokens.
+fn left(remaining: u64, fits: bool) -> LimitDecision {
+    LimitDecision {
+        fits,
+        capacity: Capacity::new(tokens(100), tokens(100)),
+        remaining: tokens(remaining),
+        retry_after: None,
+        reset_after: None,
+        used_lease: false,
+    }
+}
+
+const PLENTY: u64 = 99;
+
+const ALWAYS: fn(&BudgetId) -> Option<MicroTokens> = |_| None;
+
+/// One tracker, one budget, a clock.
+struct World {
+    tracker: DemandTracker,
+    now_ms: u64,
+    period: u64,
+}
+
+impl World {
+    fn new(period: u64) -> Self {
+        Self { tracker: DemandTracker::default(), now_ms: 60_000, period }
+    }
+
+    fn now(&self) -> LocalTime {
+        LocalTime::ZERO.after(Duration::from_millis(self.now_ms))
+    }
+
+    fn count(&mut self, cost: u64, decision: &LimitDecision) -> bool {
+        self.tracker.count(self.now(), &charge("a", cost, self.period), decision.fits, decision)
+    }
+
+    /// `rate` requests a second, evenly, for so long.
+    fn ask(&mut self, rate: u64, ms: u64, remaining: u64) {
+        for _ in 0..ms * rate / 1_000 {
+            self.count(1, &left(remaining, remaining > 0));
+            self.now_ms += 1_000 / rate;
+        }
+    }
+
+    fn rest(&mut self, ms: u64) {
+        self.now_ms += ms;
+    }
+
+    fn reports(&mut self) -> Vec<Report> {
+        let period = Duration::from_secs(self.period);
+        self.tracker.reports(self.now(), |_| Some(period), ALWAYS)
+    }
+
+    fn demand(&mut self) -> u64 {
+        self.reports().first().map_or(0, |r| r.demand.tokens_floor())
+    }
+
+    fn has_fallen(&mut self) -> bool {
+        let period = Duration::from_secs(self.period);
+        self.tracker.has_fallen(self.now(), |_| Some(period), [budget("a")].iter())
+    }
+}
+
+fn assert_near(demand: u64, least: u64, most: u64) {
+    assert!((least..=most).contains(&demand), "{demand} is not from {least} to {most}");
+}
+
+#[test]
+fn a_rise_is_known_after_a_moment_and_refused_requests_are_demand() {
+    let mut world = World::new(1);
+    world.ask(20, 5_000, PLENTY);
+    assert_near(world.demand(), 15, 25);
+    world.ask(500, 100, 0);
+    // an eighth more than was seen, since it was refused
+    assert_near(world.demand(), 400, 600);
+}
+
+#[test]
+fn a_fall_is_known_after_a_moment_whole_or_in_part() {
+    for (after, least, most) in [(0, 0, 0), (100, 80, 160)] {
+        let mut world = World::new(1);
+        world.ask(500, 5_000, PLENTY);
+        assert_near(world.demand(), 400, 500);
+        assert!(!world.has_fallen());
+        match after {
+            0 => world.rest(300),
+            rate => world.ask(rate, 300, PLENTY),
+        }
+        assert!(world.has_fallen());
+        assert_near(world.demand(), least, most);
+        assert!(!world.has_fallen(), "the coordinators know");
+    }
+}
+
+#[test]
+fn chance_is_no_change() {
+    let mut world = World::new(1);
+    world.ask(100, 5_000, PLENTY);
+    let before = world.demand();
+    for n in 0..40 {
+        // one more, one less: as many as come in a quarter of a second
+        world.ask(100, 250 + 10 * (n % 3), PLENTY);
+        assert!(!world.has_fallen());
+        assert_eq!(world.demand(), before);
+    }
+}
+
+#[test]
+fn a_bucket_that_stays_full_asks_for_less_than_it_sees() {
+    let demand_at = |remaining| {
+        let mut world = World::new(1);
+        world.ask(100, 5_000, remaining);
+        world.demand()
+    };
+    assert_near(demand_at(PLENTY), 84, 92);
+    assert_near(demand_at(10), 95, 105);
+    assert_near(demand_at(0), 108, 118);
+}
+
+#[test]
+fn one_request_is_no_demand_for_a_thousand_a_minute() {
+    let mut world = World::new(60);
+    world.count(1, &left(10, true));
+    world.rest(900);
+    assert_near(world.demand(), 15, 17);
+    // steadily one in two seconds is thirty a minute, give or take
+    for _ in 0..100 {
+        world.count(1, &left(10, true));
+        world.rest(2_000);
+        world.demand();
+    }
+    assert_near(world.demand(), 18, 40);
+}
+
+#[test]
+fn a_heartbeat_is_due_when_a_charge_does_not_fit_or_soon_will_not() {
+    let mut world = World::new(1);
+    assert!(world.count(1, &left(0, false)));
+    let mut world = World::new(1);
+    world.ask(50, 1_000, PLENTY);
+    assert!(!world.count(1, &left(1, true)), "50 a second of 100");
+    let mut world = World::new(1);
+    world.ask(500, 200, PLENTY);
+    assert!(world.count(1, &left(50, true)), "gone in a fraction of a second");
+    assert!(!world.count(0, &left(0, false)), "a look");
+}
+
+#[test]
+fn what_presses_on_no_floor_is_not_reported_and_an_idle_budget_is_forgotten() {
+    let mut world = World::new(1);
+    let second = |_: &BudgetId| Some(Duration::from_secs(1));
+    world.count(1, &left(99, true));
+    world.rest(1_000);
+    assert!(world.tracker.reports(world.now(), second, |_| Some(MicroTokens(1))).is_empty(), "a hundredth of the burst");
+    world.count(1, &left(40, true));
+    world.rest(1_000);
+    assert_eq!(world.tracker.reports(world.now(), second, |_| Some(MicroTokens(1))).len(), 1, "runs low");
+    for _ in 0..5 {
+        world.rest(1_000);
+        world.tracker.reports(world.now(), second, |_| Some(tokens(2)));
+    }
+    assert!(world.tracker.budgets.is_empty());
+    world.count(0, &left(0, true));
+    world.count(1_001, &left(0, false));
+    assert!(world.tracker.budgets.is_empty(), "a look is no demand, nor is what no capacity could serve");
+}
+
+#[test]
+fn a_cost_that_no_share_holds_is_remembered_until_it_was_to_come_back() {
+    let mut world = World::new(1);
+    world.count(500, &left(100, false));
+    world.rest(1_000);
+    assert_eq!(world.reports()[0].largest, tokens(500));
+    // the loan came: it is still needed while such costs come
+    let lent = LimitDecision { capacity: Capacity::new(tokens(100), tokens(500)), ..left(0, true) };
+    world.rest(10_000);
+    world.count(500, &lent);
+    world.rest(14_000);
+    assert_eq!(world.reports()[0].largest, tokens(500));
+    assert_eq!(wait_for_large(charge("a", 500, 1).limit, tokens(500)), Duration::from_millis(2_500));
+    world.rest(2_000);
+    assert_eq!(world.reports()[0].largest, MicroTokens::ZERO, "twice the wait, and ten seconds");
+    assert!(world.tracker.budgets.is_empty());
+}
+
+#[test]
+fn many_subjects_do_not_make_a_heartbeat_too_large() {
+    let mut tracker = DemandTracker::default();
+    let now = |ms| LocalTime::ZERO.after(Duration::from_millis(ms));
+    for n in 0..MOST_REPORTS as u64 + 500 {
+        tracker.count(now(10), &charge(&n.to_string(), 1 + n % 7, 1), true, &left(0, true));
+    }
+    let reports = tracker.reports(now(900), |_| Some(Duration::from_secs(1)), |_| Some(MicroTokens(1)));
+    assert_eq!(reports.len(), MOST_REPORTS);
+    assert_eq!(reports[0].demand, tokens(7));
+}
