@@ -200,6 +200,7 @@ mod tests {
             drained_lenders: vec![],
             grants: vec![],
             former: vec![],
+            clock_at_least: Default::default(),
             policies: PoliciesInForce { active, next: None },
             sets: vec![Arc::new(PolicySet { version: active, ..PolicySet::default() })],
             subject_key: SubjectKey::new([key; 32]),

@@ -143,13 +143,13 @@ impl Region {
         let greatest = self.state.lock().contact.greatest_session;
         // a store that lost its state may have a record, but an old one
         let stored = loaded.record.as_ref();
-        let trusted = stored.filter(|_| !loaded.lost() && !burn);
+        let trusted = stored.filter(|record| !loaded.lost() && !burn && !record.burnt);
         let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
         let remembered = trusted.map_or_else(|| self.state.lock().shelf.in_force(), |record| record.policies);
-        self.store.open_session(&Opening { session, burn, policies: remembered }).await?;
+        let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
+        self.store.open_session(&Opening { session, nonce, burn, policies: remembered }).await?;
         // what the store now holds: nothing, if it had lost its state
         let record = self.store.load().await?.record.unwrap_or_default();
-        let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
         let now = self.clock.now();
         let mut state = self.state.lock();
         state.contact.greatest_session = session;

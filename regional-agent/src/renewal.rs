@@ -307,6 +307,7 @@ async fn write_down(
     let mut finish = Finish {
         stamp: application.stamp,
         renewal: application.renewal(),
+        clock_at_least: application.clock_at_least,
         policies: application.policies,
         full: application.full,
         genesis: application.genesis,

@@ -5,7 +5,7 @@
 use crate::bound::Steps;
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectKey};
 use crate::policy::PolicySet;
-use crate::time::{Drift, LeaderTime, WindowLabel};
+use crate::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use crate::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +30,14 @@ pub struct Number {
     pub session: u64,
     /// Counts the heartbeats of the session from 1.
     pub seq: u64,
+}
+
+impl Number {
+    /// The number before it in the same session.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        Self { session: self.session, seq: self.seq.saturating_sub(1) }
+    }
 }
 
 impl fmt::Display for Number {
@@ -246,6 +254,10 @@ pub struct Response {
     /// Units of allowances: like the offers all since the echo, or all there are in a full response.
     #[serde(default)]
     pub grants: Vec<Grant>,
+    /// Windows that end by then are closed: a region whose clock is behind goes on from there, since
+    /// of a closed window nobody knows any more what was granted.
+    #[serde(default)]
+    pub clock_at_least: StoreTime,
     /// Sets that were active and still bear on windows that began under them, oldest first.
     #[serde(default)]
     pub former: Vec<FormerSet>,

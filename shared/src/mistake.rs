@@ -46,6 +46,12 @@ mistakes! {
     RegionNotWaitedFor "policy not waited for in one region",
     OlderSessionAccepted "heartbeats of an older session accepted",
     HorizonsKeptOverReboot "horizons kept over a reboot",
+    NoDrainAtSessionEnd "no drain at the end of a session",
+    DrainedByNominalShare "drained reported against the nominal share",
+    PromiseOfUndrained "a promise that follows the echo, not the drained response",
+    NewPolicyInUsedWindow "a new allowance policy inside a window in use",
+    LabelsLeftOut "labels left out of a response",
+    SpentReadEarly "units spent read before the reduction",
 }
 
 /// True while `mistake` is to be made.

@@ -2,6 +2,7 @@
 
 use crate::Ledger;
 use crate::session::Session;
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, LeaderTime};
 
@@ -21,12 +22,17 @@ impl Ledger {
         for (region, ended) in draining.collect::<Vec<_>>() {
             self.expire_drained(&region, ended, at, drift);
         }
+        let drain = drift.stretch(self.policies.longest_drain());
+        for session in self.regions.values_mut().filter(|session| session.fencing.is_some()) {
+            session.fence_once_drained(at, drain);
+        }
     }
 
     /// Takes back what past use of a region does not bear on any more, `ended` being the end of
     /// its session.
     fn expire_drained(&mut self, region: &RegionName, ended: LeaderTime, at: LeaderTime, drift: Drift) {
-        let drained = |drain| at > ended.after(drift.stretch(drain));
+        let at_once = mistake::made(Mistake::NoDrainAtSessionEnd);
+        let drained = |drain| at_once || at > ended.after(drift.stretch(drain));
         for (id, entry) in self.budgets.iter_mut().filter(|(_, entry)| entry.drains() && drained(entry.drain)) {
             if entry.shares.get(region).is_some_and(|share| !share.expired) {
                 entry.expire(region);

@@ -36,6 +36,9 @@ pub struct Ledger {
     /// Windows before these are closed.
     #[serde(default)]
     pub(crate) closed: Windows,
+    /// The last window of each kind that any region can ever have used, those that left included.
+    #[serde(default)]
+    pub(crate) last_windows: Windows,
     pub(crate) policies: PolicyBook,
     #[serde(default)]
     pub(crate) measured: BTreeMap<PolicyName, Measured>,
@@ -204,8 +207,12 @@ impl Ledger {
 
     fn apply_fence(&mut self, region: &RegionName) -> Outcome {
         let Some(session) = self.regions.get_mut(region) else { return Outcome::UnknownRegion };
-        if !session.expired || session.draining {
+        if !session.expired {
             return Outcome::StillLive;
+        }
+        if !self.policies.longest_drain().is_zero() {
+            session.fencing.get_or_insert(None);
+            return Outcome::Done;
         }
         session.fence();
         self.activate_if_confirmed();
@@ -223,6 +230,7 @@ impl Ledger {
         let book = &self.policies;
         self.allowances.retain(|id, _| book.active.has(id));
         self.closed.retain(|kind, _| book.active.has_kind(kind));
+        self.last_windows.retain(|kind, _| book.active.has_kind(kind));
         for allowance in self.allowances.values_mut() {
             allowance.forget_targets_of(|region| !book.active.set.regions.contains_key(region));
         }
@@ -242,7 +250,6 @@ impl Ledger {
             session.borrows.retain(|id| book.active.has(id));
             session.open_windows.retain(|(id, _)| book.active.has(id));
             session.windows.retain(|kind, _| book.active.has_kind(kind));
-            session.last_windows.retain(|kind, _| book.active.has_kind(kind));
         }
         for entry in self.budgets.values_mut() {
             // what the next report says was admitted under the set before, too
@@ -265,10 +272,9 @@ impl Ledger {
     /// R9: the last window of each allowance that began under the active set, where the pending
     /// one gives less or does not hold for what is granted; there it holds from the next window on.
     fn windows_under_active(&self) -> Windows {
-        let newest = |kind: &Kind| self.regions.values().filter_map(|session| session.last_windows.get(kind)).max().copied();
         let bound = |(kind, lowered): (Kind, bool)| {
-            let holds = !lowered && self.windows_fit_next(&kind);
-            if holds { None } else { newest(&kind).map(|label| (kind, label)) }
+            let holds = (!lowered && self.windows_fit_next(&kind)) || mistake::made(Mistake::NewPolicyInUsedWindow);
+            if holds { None } else { self.last_windows.get(&kind).map(|label| (kind.clone(), *label)) }
         };
         self.policies.continued_allowances().into_iter().filter_map(bound).collect()
     }

@@ -1,8 +1,10 @@
 //! What the ledger reckons with: the most and the least that a region may be acting on.
 
 use crate::Ledger;
+use crate::windows::kind;
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::units::Capacity;
+use quorate_shared::time::WindowLabel;
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 
 /// What one region may hold of one budget, by all that it was told since its echo (rule C).
@@ -21,6 +23,13 @@ pub struct Reckoning {
 }
 
 impl Ledger {
+    /// The newest window that each region has opened of an allowance, with the limit that holds in it. For checks.
+    pub fn open_window_limits(&self, budget: &BudgetId) -> Vec<(WindowLabel, MicroTokens)> {
+        let kind = kind(budget);
+        let newest = self.regions.values().filter_map(|session| session.windows.get(&kind).copied());
+        newest.filter_map(|label| Some((label, self.window_terms(budget, label)?.1))).collect()
+    }
+
     /// What a region may hold of a budget beyond its floor. For checks.
     pub fn reckoning(&self, budget: &BudgetId, region: &RegionName) -> Reckoning {
         let live = self.regions.get(region).is_some_and(|session| !session.expired && !session.wants_full());

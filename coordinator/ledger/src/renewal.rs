@@ -108,6 +108,10 @@ impl Ledger {
         for (id, stamp) in beat.drained.iter().filter(|(_, stamp)| session.has_echoed(stamp.number)) {
             let Some(share) = self.budgets.get_mut(id).and_then(|entry| entry.shares.get_mut(&beat.region)) else { continue };
             drained.insert(id, stamp.number);
+            let stamp = match beat.echo {
+                Some(echo) if mistake::made(Mistake::PromiseOfUndrained) => &echo.clone(),
+                _ => stamp,
+            };
             if stamp.office == office {
                 // a promise is at least as long as L ever was
                 let lease = session.lease_said_by(stamp.number).unwrap_or(least_lease);
@@ -243,6 +247,7 @@ impl Ledger {
             lenders,
             drained_lenders: Vec::new(),
             grants: Vec::new(),
+            clock_at_least: self.closed.values().map(|label| label.start()).max().unwrap_or_default(),
             former: self.policies.former_sets(),
             policies: in_force,
             sets: self.policies.newer_than(beat.policies),

@@ -26,6 +26,10 @@ pub(crate) struct Session {
     /// True from then on until no past use of the region counts any more, of any budget.
     #[serde(default)]
     pub draining: bool,
+    /// Set while the operator's word that the region serves nothing waits until its past use counts
+    /// no more: since when, once an entry has dated it.
+    #[serde(default)]
+    pub fencing: Option<Option<LeaderTime>>,
     /// True until the region has echoed a response for the first time.
     pub genesis: bool,
     /// The newest response known to be applied, of any session.
@@ -48,9 +52,6 @@ pub(crate) struct Session {
     /// The newest window that it has opened of each allowance.
     #[serde(default)]
     pub windows: Windows,
-    /// The last of each that it can ever have used.
-    #[serde(default)]
-    pub last_windows: Windows,
     /// Windows of which something is under way with this region.
     #[serde(default)]
     pub open_windows: BTreeSet<(BudgetId, WindowLabel)>,
@@ -90,6 +91,7 @@ impl Session {
             last: LeaderTime::ZERO,
             expired: false,
             draining: false,
+            fencing: None,
             genesis: true,
             echo: Number::default(),
             full_from: Number::default(),
@@ -99,7 +101,6 @@ impl Session {
             reported: BTreeSet::new(),
             borrows: BTreeSet::new(),
             windows: Windows::new(),
-            last_windows: Windows::new(),
             open_windows: BTreeSet::new(),
             agent,
             store,
@@ -144,7 +145,7 @@ impl Session {
         self.genesis &= self.newest == Number::default() || number.session == self.newest.session;
         (self.newest, self.nonce) = (number, nonce);
         self.last = self.last.max(at);
-        (self.expired, self.draining) = (false, false);
+        (self.expired, self.draining, self.fencing) = (false, false, None);
         true
     }
 
@@ -231,15 +232,27 @@ impl Session {
     /// means nothing any more.
     pub fn forget_dates(&mut self, first: LeaderTime) {
         self.last = LeaderTime::ZERO;
+        self.fencing = self.fencing.map(|_| None);
         if !mistake::made(Mistake::PromiseKeptOverOffice) {
             self.lend_horizon = None;
         }
         self.steps.forget_dates(first);
     }
 
+    /// Fences the region once `drain` has passed since the first entry after the operator's word:
+    /// until then what it served just before counts.
+    pub fn fence_once_drained(&mut self, at: LeaderTime, drain: Duration) {
+        match self.fencing {
+            Some(None) => self.fencing = Some(Some(at)),
+            Some(Some(since)) if at > since.after(drain) => self.fence(),
+            _ => {}
+        }
+    }
+
     /// The operator's word that the region, whose lease has ended, serves nothing: so it uses no
     /// floor. What it held and lent went the way of every ended lease.
     pub fn fence(&mut self) {
+        self.fencing = None;
         self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
         self.genesis = false;
         if self.newest.session < MAX_EXACT {

@@ -3,7 +3,7 @@
 use crate::windows::{Kind, kind};
 use quorate_shared::heartbeat::Report;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{Limit, PolicySet, Shape};
+use quorate_shared::policy::{Limit, PolicySet};
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -68,10 +68,7 @@ impl SetWithOverrides {
 impl Terms {
     /// What of a capacity is wanted and divided: refill of a flow, units of anything else.
     pub fn amount(&self, of: Capacity) -> MicroTokens {
-        match self.limit.shape() {
-            Shape::Flow => of.rate,
-            Shape::Allowance | Shape::Share => of.burst,
-        }
+        self.limit.amount(of)
     }
 
     /// Floor and lendable part of a region; nothing for one that has none.

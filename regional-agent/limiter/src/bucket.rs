@@ -113,7 +113,7 @@ pub struct Terms {
 impl Terms {
     /// The terms of a budget with this floor and holding. Amounts stop at [`MAX_EXACT`].
     pub fn new(holding: &Holding, floor: Capacity, period: Period, view: &LeaseView, drift: Drift) -> Self {
-        let promised = |lender: &_| !view.lapsed_lenders.contains(lender);
+        let promised = |lender: &_| view.standing_lenders.contains(lender);
         let part = |whole, leased| exact(holding.entitlement(exact(floor), whole, leased, promised));
         let utmost = exact(holding.entitlement(exact(floor), view.whole_floor, true, |_| true));
         let entitlement = part(view.whole_floor, view.leased);

@@ -18,9 +18,9 @@ pub struct LeaseView {
     pub leased: bool,
     /// True from `U + D_b` on: the whole floor may be used, whatever was lent.
     pub whole_floor: bool,
-    /// Lenders whose promise has run out (`D_j` has passed, or was never given). Of budgets
-    /// without a drain.
-    pub lapsed_lenders: BTreeSet<RegionName>,
+    /// Lenders whose promise stands (`D_j` has not passed), of budgets without a drain. Of any other
+    /// lender nothing may be used, even if the record knows a loan of it that the asker does not.
+    pub standing_lenders: BTreeSet<RegionName>,
     /// How long ago `U` was; zero before. The whole floor of a budget with a drain may be used
     /// `D_b` after `U`.
     pub floor_passed: Duration,
@@ -30,6 +30,8 @@ pub struct LeaseView {
     /// reductions are in force; seq 0 before the first. A store that has applied a newer one, or
     /// serves another session, refuses a question that would use a lease or the whole floor (R8).
     pub number: Number,
+    /// Of that response's session.
+    pub nonce: u64,
     /// The policy sets by which the floors in the question were computed. The store refuses the
     /// question if it has applied others since (R8).
     pub policies: PoliciesInForce,
@@ -44,7 +46,7 @@ impl LeaseView {
     /// True if a loan of a budget may be used.
     pub fn promises(&self, budget: &BudgetId, drain: Duration, lender: &RegionName) -> bool {
         match drain.is_zero() {
-            true => !self.lapsed_lenders.contains(lender),
+            true => self.standing_lenders.contains(lender),
             false => self.standing_loans.get(budget).is_some_and(|lenders| lenders.contains(lender)),
         }
     }

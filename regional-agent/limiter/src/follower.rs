@@ -7,7 +7,7 @@
 
 use crate::decision::LeaseView;
 use crate::record::{Record, Renewal};
-use quorate_shared::heartbeat::{Holding, LONGEST_LEASE, Number};
+use quorate_shared::heartbeat::{LONGEST_LEASE, Number};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::time::{Drift, LocalTime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +23,14 @@ pub struct Sight {
     pub drawn: Number,
     /// The newest response applied; seq 0 if there is none in the session.
     pub applied: Number,
+    /// Of the session.
+    pub nonce: u64,
 }
 
 impl Record {
     /// What an answer shows.
     pub fn sight(&self) -> Sight {
-        Sight { drawn: Number { session: self.session, seq: self.seq }, applied: self.number() }
+        Sight { drawn: Number { session: self.session, seq: self.seq }, applied: self.number(), nonce: self.nonce }
     }
 }
 
@@ -37,8 +39,9 @@ impl Record {
 pub struct Follower {
     /// By the newest number that its answer showed: when the last such script was sent.
     sendings: BTreeMap<Number, LocalTime>,
-    /// The response whose terms are known.
+    /// The response whose terms are known, and the nonce of its session.
     number: Number,
+    nonce: u64,
     /// `D`.
     lease_horizon: LocalTime,
     /// `U`.
@@ -47,7 +50,6 @@ pub struct Follower {
     lender_horizons: BTreeMap<RegionName, LocalTime>,
     /// `D_j` of each budget with a drain.
     loan_horizons: BTreeMap<BudgetId, BTreeMap<RegionName, LocalTime>>,
-    holdings: BTreeMap<BudgetId, Holding>,
 }
 
 impl Follower {
@@ -57,11 +59,11 @@ impl Follower {
         Self {
             sendings: BTreeMap::new(),
             number: Number::default(),
+            nonce: 0,
             lease_horizon: LocalTime::ZERO,
             floor_horizon: now.after(Drift::MAX.stretch(LONGEST_LEASE)),
             lender_horizons: BTreeMap::new(),
             loan_horizons: BTreeMap::new(),
-            holdings: BTreeMap::new(),
         }
     }
 
@@ -73,14 +75,17 @@ impl Follower {
         while self.sendings.len() > MOST_SENDINGS {
             self.sendings.pop_first();
         }
-        sight.applied > self.number
+        sight.applied > self.number || (sight.nonce != self.nonce && sight.applied.seq > 0)
     }
 
     /// Takes the terms of the response that a record shows as applied. `received` is when this
     /// record was: not before the response was applied.
     pub fn learn(&mut self, record: &Record, received: LocalTime) {
         let number = record.number();
-        let Some(renewal) = record.renewal.as_ref().filter(|_| record.applied.is_some() && number > self.number) else { return };
+        let Some(renewal) = record.renewal.as_ref().filter(|_| record.applied.is_some()) else { return };
+        if number <= self.number && record.nonce == self.nonce {
+            return;
+        }
         let Renewal { lease, drift, lenders, drained_lenders } = renewal;
         self.floor_horizon = self.floor_horizon.max(received.after(drift.stretch(*lease)));
         if let Some(sent) = self.sent_before(number) {
@@ -91,8 +96,7 @@ impl Follower {
                 raise(self.loan_horizons.entry(budget.clone()).or_default(), promises, until);
             }
         }
-        self.number = number;
-        self.holdings.clone_from(&record.holdings);
+        (self.number, self.nonce) = (number, record.nonce);
         self.loan_horizons.retain(|budget, _| record.holdings.contains_key(budget));
         // a later response needs no earlier sending than the last
         let newest = self.sendings.range(..number).next_back().map(|(n, _)| *n);
@@ -106,8 +110,6 @@ impl Follower {
 
     /// What holds at `now`, by the policies in force in the store.
     pub fn view(&self, now: LocalTime, policies: quorate_shared::heartbeat::PoliciesInForce) -> LeaseView {
-        let lenders: BTreeSet<&RegionName> = self.holdings.values().flat_map(|h| h.borrowed.keys()).collect();
-        let stands = |horizon: Option<&LocalTime>| horizon.is_some_and(|horizon| now < *horizon);
         let standing = |horizons: &BTreeMap<RegionName, LocalTime>| -> BTreeSet<RegionName> {
             horizons.iter().filter(|(_, horizon)| now < **horizon).map(|(name, _)| name.clone()).collect()
         };
@@ -115,9 +117,10 @@ impl Follower {
             leased: now < self.lease_horizon,
             whole_floor: now >= self.floor_horizon,
             floor_passed: now.since(self.floor_horizon),
-            lapsed_lenders: lenders.into_iter().filter(|l| !stands(self.lender_horizons.get(*l))).cloned().collect(),
+            standing_lenders: standing(&self.lender_horizons),
             standing_loans: self.loan_horizons.iter().map(|(id, horizons)| (id.clone(), standing(horizons))).collect(),
             number: self.number,
+            nonce: self.nonce,
             policies,
         }
     }

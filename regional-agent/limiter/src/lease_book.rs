@@ -23,7 +23,7 @@ use quorate_shared::heartbeat::{
 };
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::time::{Drift, LocalTime, WindowLabel};
+use quorate_shared::time::{Drift, LocalTime, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -118,6 +118,8 @@ pub struct Application {
     loan_promises: Vec<(BudgetId, BTreeMap<RegionName, Duration>)>,
     offers: Vec<Offer>,
     grants: Vec<Grant>,
+    /// See [`Response::clock_at_least`].
+    pub clock_at_least: StoreTime,
 }
 
 impl Application {
@@ -209,8 +211,9 @@ impl LeaseBook {
         let Some(applied) = self.applied else { return };
         let view = self.view(now);
         let holding = self.holdings.get(budget).cloned().unwrap_or_default();
-        let promised = |lender: &_| view.promises(budget, count.drain, lender);
-        if count.units <= holding.entitlement(count.floor, false, view.leased, promised).burst {
+        let nominal = mistake::made(Mistake::DrainedByNominalShare);
+        let promised = |lender: &_| nominal || view.promises(budget, count.drain, lender);
+        if count.units <= holding.entitlement(count.floor, false, view.leased || nominal, promised).burst {
             self.draining.note_drained(budget, applied);
         }
     }
@@ -282,6 +285,7 @@ impl LeaseBook {
             loan_promises: response.drained_lenders.clone(),
             offers: response.offers.clone(),
             grants: response.grants.clone(),
+            clock_at_least: response.clock_at_least,
         })
     }
 
@@ -370,15 +374,22 @@ impl LeaseBook {
 
     /// What holds at `now`.
     pub fn view(&self, now: LocalTime) -> LeaseView {
-        let lenders: BTreeSet<&RegionName> = self.holdings.values().flat_map(|h| h.borrowed.keys()).collect();
         LeaseView {
             leased: now < self.lease_horizon,
             whole_floor: now >= self.floor_horizon,
             floor_passed: now.since(self.floor_horizon),
             standing_loans: self.loan_horizons.iter().map(|(id, lenders)| (id.clone(), standing(lenders, now))).collect(),
-            lapsed_lenders: lenders.into_iter().filter(|l| !self.promises(l, now)).cloned().collect(),
+            standing_lenders: self.standing_lenders(now),
             number: Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) },
+            nonce: self.nonce,
             policies: self.policies,
+        }
+    }
+
+    fn standing_lenders(&self, now: LocalTime) -> BTreeSet<RegionName> {
+        match mistake::made(Mistake::BorrowedUntilLease) {
+            true => self.holdings.values().flat_map(|h| h.borrowed.keys()).cloned().collect(),
+            false => standing(&self.lender_horizons, now),
         }
     }
 
@@ -481,6 +492,7 @@ mod tests {
             drained_lenders: Vec::new(),
             grants: Vec::new(),
             former: Vec::new(),
+            clock_at_least: StoreTime::ZERO,
             policies: PoliciesInForce::default(),
             sets: Vec::new(),
             subject_key: SubjectKey::new([0; 32]),

@@ -23,6 +23,8 @@ pub const CHANGE_MEMORY: Duration = Duration::from_secs(30 * 24 * 3600);
 pub struct Record {
     /// The session that may write.
     pub session: u64,
+    /// See [`Opening::nonce`].
+    pub nonce: u64,
     /// The last heartbeat number drawn in it; 0 before the first.
     pub seq: u64,
     /// The newest response whose application has begun.
@@ -117,9 +119,11 @@ pub enum Refusal {
 pub struct Opening {
     /// Greater than any before it, and below 2^53.
     pub session: u64,
+    /// Drawn at random: a store that lost its record may open a session of the same number again.
+    pub nonce: u64,
     /// True to count all state as lost, whatever the store holds.
     pub burn: bool,
-    /// Taken for the policy sets in force if the state is lost.
+    /// Taken for the policy sets in force if the state is lost, or nothing was applied since it was.
     pub policies: PoliciesInForce,
 }
 
@@ -177,6 +181,8 @@ pub struct Finish {
     /// True if the lease (`D`), or the promise of a lender of anything held (`D_j`), had run out
     /// before the horizons moved.
     pub lapsed: bool,
+    /// The store's clock counts as showing at least this: earlier windows are closed.
+    pub clock_at_least: StoreTime,
     /// Policies whose floors changed with [`Self::policies`].
     pub changed: Vec<ChangedPolicy>,
 }
@@ -198,9 +204,9 @@ impl Record {
         Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) }
     }
 
-    /// True if a lease dated by response `number` is as new as this record (R8).
-    pub fn is_known_by(&self, number: Number) -> bool {
-        number.session == self.session && number >= self.number()
+    /// True if a lease dated by response `number` of a session is as new as this record (R8).
+    pub fn is_known_by(&self, number: Number, nonce: u64) -> bool {
+        number.session == self.session && nonce == self.nonce && number >= self.number()
     }
 
     /// Windows that begin no later may have been used before the state was lost (R7).
@@ -228,6 +234,7 @@ impl Record {
         let taken_for_empty = mistake::made(Mistake::LossTakenForEmpty);
         Self {
             session: opening.session,
+            nonce: opening.nonce,
             taken: Number { session: opening.session, seq: 0 },
             policies: opening.policies,
             // a lost record's epoch is unknown: the time is one that it did not reach
@@ -241,8 +248,13 @@ impl Record {
     }
 
     /// The same record under a new session.
-    pub(crate) fn reopen(&mut self, session: u64) {
-        self.session = session;
+    pub(crate) fn reopen(&mut self, opening: &Opening) {
+        let session = opening.session;
+        (self.session, self.nonce) = (session, opening.nonce);
+        if self.burnt {
+            // nothing was applied since the loss: the policies are what an agent's disk remembered, this one's no less
+            self.policies = opening.policies;
+        }
         self.seq = 0;
         self.taken = Number { session, seq: 0 };
         (self.applied, self.renewal) = (None, None);
@@ -282,13 +294,20 @@ impl Record {
         }
     }
 
-    /// Records what may be spent of a window. Nothing is not recorded.
+    /// Records what may be spent of a window, and of one that was burnt, what it can have come to
+    /// at most. Nothing is not recorded.
     pub(crate) fn grant(&mut self, grant: &Grant) {
         let key = (grant.budget.clone(), grant.label);
-        match grant.granted {
-            MicroTokens::ZERO => self.grants.remove(&key),
-            units => self.grants.insert(key, Granted { units, used_at_most: grant.used_at_most }),
+        let granted = Granted { units: grant.granted, used_at_most: grant.used_at_most };
+        match granted == Granted::default() || (granted.units == MicroTokens::ZERO && !self.is_burnt(grant.label)) {
+            true => self.grants.remove(&key),
+            false => self.grants.insert(key, granted),
         };
+    }
+
+    /// True of a window that may have been used before the state was lost (R7).
+    pub fn is_burnt(&self, label: WindowLabel) -> bool {
+        self.burnt_until().is_some_and(|until| label.start() <= until)
     }
 
     /// The store's clock shows `now`; windows that began before the newest are over.
@@ -300,6 +319,7 @@ impl Record {
     pub(crate) fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
         self.check_taken(finish.stamp.number)?;
         self.applied = Some(finish.stamp);
+        self.note_clock(finish.clock_at_least);
         self.renewal = Some(finish.renewal.clone());
         self.policies = finish.policies;
         let lapsed = finish.lapsed && !mistake::made(Mistake::RefillOverLapse);

@@ -67,17 +67,18 @@ impl MemoryStore {
         if record.policies != view.policies {
             return Reply::OtherPolicies(record.policies);
         }
-        if (view.leased || view.whole_floor) && !record.is_known_by(view.number) {
+        if (view.leased || view.whole_floor) && !record.is_known_by(view.number, view.nonce) {
             return Reply::OtherLease(record.number());
         }
         let mut accounts: Vec<Account> = question.charges.iter().map(|charge| self.account(now, record, question, charge)).collect();
         let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
-                if allowed && account.fits {
+                let taken = allowed && account.fits;
+                if taken {
                     account.take(now);
                 }
-                self.keep_account(now, account);
+                self.keep_account(now, account, taken);
             }
         }
         Reply::Decided(Decision { allowed, limits: accounts.iter().map(|account| account.decision(now)).collect() })
@@ -96,8 +97,12 @@ impl MemoryStore {
         match charge.limit.shape() {
             Shape::Flow => None,
             Shape::Share => {
+                let keep = drift.stretch(charge.limit.drain());
+                if record.lost_at.is_some_and(|lost| now.since(lost) <= keep) {
+                    return Some(Usage::Counted(MicroTokens(u64::MAX))); // what was lost with it may count yet
+                }
                 let log = there(&self.logs, now, &charge.budget);
-                Some(Usage::Counted(log.map(|log| log.counted(now, drift.stretch(charge.limit.drain()))).unwrap_or_default()))
+                Some(Usage::Counted(log.map(|log| log.counted(now, keep)).unwrap_or_default()))
             }
             Shape::Allowance => {
                 let stored = there(&self.units, now, &charge.budget).copied();
@@ -115,7 +120,7 @@ impl MemoryStore {
             Some(record) if opening.burn || record.store != store => Record::burnt(record.epoch, opening, store, now),
             Some(record) => {
                 let mut record = record.clone();
-                record.reopen(opening.session);
+                record.reopen(opening);
                 record
             }
         };
@@ -190,10 +195,12 @@ impl MemoryStore {
         Account { charge, fits: bucket.holds(charge.cost), count: Count::Bucket(terms, bucket) }
     }
 
-    fn keep_account(&mut self, now: StoreTime, account: &Account<'_>) {
+    fn keep_account(&mut self, now: StoreTime, account: &Account<'_>, taken: bool) {
         let budget = &account.charge.budget;
         match &account.count {
             Count::Bucket(terms, bucket) => self.keep(now, budget, *bucket, terms),
+            // what a window that was burnt came to is not known before it is told, so it is not written down
+            Count::Log(..) | Count::Window(_) if !taken => {}
             Count::Log(counted, log) => {
                 self.logs.insert(budget.clone(), Expiring { value: log.clone(), until: now.after(counted.keep) });
             }

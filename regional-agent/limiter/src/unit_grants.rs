@@ -52,12 +52,8 @@ impl UnitGrants {
         let known = |k: &Known| k.told.is_some_and(|told| told <= seq);
         self.grants.retain(|(budget, label), k| !over(budget, *label) && !known(k));
         for grant in grants.iter().filter(|g| !over(&g.budget, g.label)) {
-            let key = (grant.budget.clone(), grant.label);
-            let fresh = !self.grants.contains_key(&key);
-            if fresh && grant.granted == MicroTokens::ZERO {
-                continue; // nothing that was nothing
-            }
-            self.grants.insert(key, Known { units: grant.granted, told: None });
+            // of nothing too the coordinators wait to hear what was spent
+            self.grants.insert((grant.budget.clone(), grant.label), Known { units: grant.granted, told: None });
         }
     }
 

@@ -13,6 +13,9 @@ pub struct Units {
     pub label: WindowLabel,
     /// How many.
     pub spent: MicroTokens,
+    /// [`Record::lost_at`] when they were counted: a replica that takes over, or a backup, brings
+    /// counts from before, which say nothing.
+    pub lost_at: Option<StoreTime>,
 }
 
 /// How one allowance stands in the window of one instant.
@@ -32,13 +35,14 @@ impl Purse {
         let label = charge.limit.window_at(now.max(record.clock))?;
         let floor = floor_in(charge, label);
         let granted = record.grants.get(&(charge.budget.clone(), label)).copied().unwrap_or_default();
-        let spent = match stored.filter(|units| units.label == label) {
+        let counts = |units: &Units| units.label == label && (record.lost_at.is_none() || units.lost_at == record.lost_at);
+        let spent = match stored.filter(counts) {
             Some(units) => units.spent,
-            None if record.burnt_until().is_some_and(|until| label.start() <= until) => floor.max(granted.used_at_most),
+            None if record.is_burnt(label) => floor.max(granted.used_at_most),
             None => MicroTokens::ZERO,
         };
         let ends_in = charge.limit.end_of(label).since(now);
-        Some(Self { units: Units { label, spent }, usable: floor.max(granted.units), ends_in })
+        Some(Self { units: Units { label, spent, lost_at: record.lost_at }, usable: floor.max(granted.units), ends_in })
     }
 
     /// True if `cost` more may be spent.

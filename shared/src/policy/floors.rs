@@ -20,7 +20,12 @@ impl PolicySet {
         let total = policy.floor.total();
         let part_of = |amount: MicroTokens| amount.scale_floor(total, u64::from(PartsPerMillion::WHOLE.0));
         let rates = split(part_of(whole.rate).0, 1, &weights);
-        let bursts = split(part_of(whole.burst).0, MicroTokens::TOKEN.0, &weights);
+        let burst = match limit.shape() {
+            Shape::Flow => part_of(whole.burst),
+            // a part of a unit is of no use in a floor, and of some in the pool
+            Shape::Allowance | Shape::Share => MicroTokens(part_of(whole.burst).tokens_floor() * MicroTokens::TOKEN.0),
+        };
+        let bursts = split(burst.0, MicroTokens::TOKEN.0, &weights);
         let floors = rates.into_iter().zip(bursts).map(|(r, b)| Capacity::new(MicroTokens(r), MicroTokens(b)));
         parts.iter().map(|(name, _)| (*name).clone()).zip(floors).collect()
     }

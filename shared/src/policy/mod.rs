@@ -157,6 +157,14 @@ impl Limit {
         }
     }
 
+    /// What of a capacity is wanted and divided: refill of a flow, units of anything else.
+    pub const fn amount(self, of: Capacity) -> MicroTokens {
+        match self.shape() {
+            Shape::Flow => of.rate,
+            Shape::Allowance | Shape::Share => of.burst,
+        }
+    }
+
     /// The span that [`Capacity::rate`] and a demand speak of: of a window, its length.
     pub const fn period(self) -> Duration {
         match self {

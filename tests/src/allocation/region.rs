@@ -47,7 +47,7 @@ impl Region {
     /// A region that has opened its first session.
     pub fn new(name: RegionName, drift: Drift) -> Self {
         let mut store = MemoryStore::default();
-        let opening = Opening { session: 1, burn: false, policies: PoliciesInForce::default() };
+        let opening = Opening { session: 1, nonce: 1, burn: false, policies: PoliciesInForce::default() };
         // the first session of an empty store is never refused
         let _ = store.open_session(store_time(0), &opening, "1");
         let book = LeaseBook::open(name.clone(), "agent".into(), 1, 1, BTreeMap::new(), PoliciesInForce::default(), local(0));
@@ -115,6 +115,7 @@ impl Region {
             self.ended = Some((now, Outcome::GaveUp));
         }
         let finish = Finish {
+            clock_at_least: application.clock_at_least,
             stamp: application.stamp,
             renewal: application.renewal(),
             policies: application.policies,
@@ -166,6 +167,6 @@ impl Region {
         let view = self.book.view(local(now));
         let Some(terms) = self.table.terms(budget) else { return Capacity::ZERO };
         let holding = self.book.holdings().get(budget).cloned().unwrap_or_default();
-        holding.entitlement(terms.floor, view.whole_floor, view.leased, |l| !view.lapsed_lenders.contains(l))
+        holding.entitlement(terms.floor, view.whole_floor, view.leased, |l| view.standing_lenders.contains(l))
     }
 }

@@ -2,19 +2,20 @@
 
 use super::Micros;
 use super::call::{Call, Outcome};
-use super::chance::Chance;
 use super::region::Region;
+use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::demand::DemandTracker;
-use quorate_limiter::lease_book::{Account, Application, LeaseBook};
+use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
 use quorate_limiter::step_watch::StepWatch;
-use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number, PoliciesInForce, Response, StoreReport};
+use quorate_limiter::store::Usage;
+use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, PoliciesInForce, Response, Spent, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::{LocalTime, StoreTime};
-use std::collections::VecDeque;
+use quorate_shared::time::{Drift, LocalTime, StoreTime};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Agent {
     work: Option<Work>,
     /// The call that it waits for.
     awaited: u64,
+    /// What the heartbeat before could have said of units spent.
+    spent: Vec<Spent>,
     /// Responses that wait until the one before is applied.
     inbox: VecDeque<(Box<Response>, LocalTime)>,
 }
@@ -83,6 +86,7 @@ impl Agent {
             greatest_session: 0,
             work: None,
             awaited: 0,
+            spent: Vec::new(),
             inbox: VecDeque::new(),
         }
     }
@@ -106,7 +110,7 @@ impl Agent {
         self.book.as_ref().is_none_or(|book| book.lapsed(application, now))
     }
 
-    fn change(&self, region: &Region, number: Number, holdings: &[(BudgetId, Holding)], now: LocalTime) -> Option<Call> {
+    fn change(&self, region: &Region, number: Number, holdings: &[(BudgetId, Holding)], grants: &[Grant], now: LocalTime) -> Option<Call> {
         let settle = |(budget, holding): &(BudgetId, Holding)| Settlement {
             budget: budget.clone(),
             holding: holding.clone(),
@@ -114,7 +118,7 @@ impl Agent {
         };
         let view = self.book.as_ref()?.view(now);
         let settlements = holdings.iter().map(settle).collect();
-        Some(Call::Write(Box::new(HoldingsChange { number, view, drift: region.drift, settlements, grants: Vec::new() })))
+        Some(Call::Write(Box::new(HoldingsChange { number, view, drift: region.drift, settlements, grants: grants.to_vec() })))
     }
 }
 
@@ -149,12 +153,15 @@ impl Region {
         let stored = self.store.found(now);
         let session = greatest.max(stored.map_or(0, |record| record.session)) + 1;
         // a store that lost its state may have a record, but an old one
-        let policies = self.store.record(now).map_or(self.disk.in_force(), |record| record.policies);
+        let trusted = self.store.record(now).filter(|record| !record.burnt);
+        let policies = trusted.map_or(self.disk.in_force(), |record| record.policies);
         self.slept = false;
+        // stands for a random number: never the same twice
+        let nonce = self.tickets + 1;
         let agent = self.agent.as_mut()?;
         agent.work = Some(Work::Opening);
         agent.inbox.clear();
-        Some(Call::Open(Opening { session, burn: false, policies }))
+        Some(Call::Open(Opening { session, nonce, burn: false, policies }))
     }
 
     /// The next heartbeat. `Err`: the store has another session, or none.
@@ -166,17 +173,29 @@ impl Region {
         let seq = self.store.draw_seq(now, book.session())?;
         agent.store_clock.observe(local, local, StoreTime::from_micros(self.store.clock_micros(now)), self.drift);
         agent.watches = true;
+        let record = self.store.open_windows(now)?;
+        let windows = agent.table.open_windows(record.clock, record.burnt_until());
+        let counting: Vec<BudgetId> = book.draining_budgets().cloned().collect();
+        for budget in counting {
+            let Some(charge) = agent.table.look(&budget) else { continue };
+            if let Some(Usage::Counted(units)) = self.store.usage(now, &charge, self.drift) {
+                book.note_count(&budget, Count { units, floor: charge.floor, drain: charge.limit.drain() }, local);
+            }
+        }
         let (table, holdings) = (&agent.table, book.holdings());
+        let granted: BTreeSet<&BudgetId> = book.granted_windows().map(|(budget, _)| budget).collect();
         let reports = agent.demand.reports(
             local,
             |budget| table.terms(budget).map(|t| t.limit.period()),
-            |budget| match holdings.contains_key(budget) {
+            |budget| match holdings.contains_key(budget) || granted.contains(budget) {
                 true => None,
-                false => table.terms(budget).map(|t| t.floor.rate.saturating_sub(t.lendable.rate)),
+                false => table.terms(budget).map(|t| t.limit.amount(t.floor).saturating_sub(t.limit.amount(t.lendable))),
             },
         );
+        let spent = spent(&self.store, table, granted.into_iter().chain(reports.iter().map(|r| &r.budget)), self.drift, now);
+        let spent = if mistake::made(Mistake::SpentReadEarly) { std::mem::replace(&mut agent.spent, spent) } else { spent };
         let store = StoreReport { kind: "redis".into(), healthy: true };
-        let account = Account { policies_read: self.disk.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
+        let account = Account { policies_read: self.disk.newest(), reports, windows, spent, store };
         let mut beat = book.beat(seq, local, account);
         beat.clock.steps = agent.store_clock.observed();
         if mistake::made(Mistake::EchoBeforeReductions)
@@ -213,7 +232,7 @@ impl Region {
         let before = book.policies();
         let application = book.receive(response, received).ok()?;
         self.disk.add(response);
-        let table = match response.policies == agent.table.in_force() {
+        let table = match response.policies == agent.table.in_force() && response.former.is_empty() {
             true => agent.table.clone(),
             false => Arc::new(self.disk.table(&self.name, response.policies)?),
         };
@@ -230,11 +249,11 @@ impl Region {
     }
 
     /// The call that the agent waited for has ended; gives the next one.
-    pub fn proceed(&mut self, outcome: Outcome, now: Micros, chance: &mut Chance) -> Option<Call> {
+    pub fn proceed(&mut self, outcome: Outcome, now: Micros) -> Option<Call> {
         let work = self.agent.as_mut()?.work.take()?;
         let next = match (work, outcome) {
             (Work::Opening, Outcome::Done(record)) => {
-                self.opened(*record.unwrap_or_default(), now, chance);
+                self.opened(*record.unwrap_or_default(), now);
                 None
             }
             (Work::Opening, _) => {
@@ -262,7 +281,7 @@ impl Region {
         None
     }
 
-    fn opened(&mut self, record: Record, now: Micros, chance: &mut Chance) {
+    fn opened(&mut self, record: Record, now: Micros) {
         let local = self.local(now);
         let table = Arc::new(self.disk.table(&self.name, record.policies).unwrap_or_else(PolicyTable::empty));
         let charges = Self::charges(&self.places, &table);
@@ -275,7 +294,9 @@ impl Region {
             self.missed_steps |= self.stepped;
         }
         let (name, session) = (self.name.clone(), record.session);
-        agent.book = Some(LeaseBook::open(name, "agent".into(), session, chance.any(), record.holdings, record.policies, local));
+        let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
+        let book = LeaseBook::open(name, "agent".into(), session, record.nonce, record.holdings, record.policies, local);
+        agent.book = Some(book.with_units(units));
         (agent.table, agent.charges, agent.upcoming, agent.broken) = (table, charges, None, false);
         self.eager = true;
     }
@@ -287,8 +308,9 @@ impl Region {
         let mut agent = self.agent.take()?;
         if applying.step == Step::Take {
             applying.step = Step::Reduce;
-            if !applying.application.reductions.is_empty() {
-                let call = agent.change(self, number, &applying.application.reductions, local);
+            let (reductions, fewer) = (&applying.application.reductions, &applying.application.fewer_units);
+            if !reductions.is_empty() || !fewer.is_empty() {
+                let call = agent.change(self, number, reductions, fewer, local);
                 agent.work = Some(Work::Applying(Box::new(applying)));
                 self.agent = Some(agent);
                 return call;
@@ -297,7 +319,7 @@ impl Region {
         let lapsed = agent.has_lapsed(&applying.application, local);
         let call = match applying.step {
             Step::Take | Step::Reduce => {
-                agent.upcoming = match applying.table.in_force() == agent.table.in_force() {
+                agent.upcoming = match Arc::ptr_eq(&applying.table, &agent.table) {
                     true => None,
                     false => Some((applying.table.clone(), Self::charges(&self.places, &applying.table))),
                 };
@@ -312,8 +334,8 @@ impl Region {
             Step::Finish => {
                 applying.step = Step::Increase;
                 self.put_in_force(&mut agent, &applying, now);
-                let increases = &applying.application.increases;
-                if increases.is_empty() { None } else { agent.change(self, number, increases, local) }
+                let (increases, more) = (&applying.application.increases, &applying.application.more_units);
+                if increases.is_empty() && more.is_empty() { None } else { agent.change(self, number, increases, more, local) }
             }
             Step::Increase => None,
         };
@@ -334,11 +356,20 @@ impl Region {
             let longest_drain = agent.table.longest_drain().max(applying.table.longest_drain());
             book.applied(applying.application.clone(), self.local(now), longest_drain);
         }
-        if let Some((_, charges)) = agent.upcoming.take().filter(|_| agent.table.in_force() != applying.table.in_force()) {
+        if let Some((_, charges)) = agent.upcoming.take() {
             agent.charges = charges;
         }
         agent.table = applying.table.clone();
     }
+}
+
+/// Units spent of each of these budgets that is an allowance.
+fn spent<'a>(store: &Store, table: &PolicyTable, budgets: impl Iterator<Item = &'a BudgetId>, drift: Drift, now: Micros) -> Vec<Spent> {
+    let of = |budget: &BudgetId| match store.usage(now, &table.look(budget)?, drift)? {
+        Usage::Spent(units) => Some(Spent { budget: budget.clone(), label: units.label, units: units.spent }),
+        Usage::Counted(_) => None,
+    };
+    budgets.collect::<BTreeSet<_>>().into_iter().filter_map(of).collect()
 }
 
 fn finish(applying: &Applying) -> Finish {
@@ -346,6 +377,7 @@ fn finish(applying: &Applying) -> Finish {
     Finish {
         stamp: application.stamp,
         renewal: application.renewal(),
+        clock_at_least: application.clock_at_least,
         policies: application.policies,
         full: application.full,
         genesis: application.genesis,

@@ -34,6 +34,8 @@ pub struct InFlight {
     pub ticket: u64,
     /// What is asked.
     pub call: Call,
+    /// The run of the store that it was sent to: a connection does not outlive it.
+    pub run: u64,
     /// False if the answer gets lost, as with an agent that has died since.
     pub answered: bool,
 }

@@ -1,7 +1,7 @@
 //! What an agent's disk remembers: the policy sets that it has read, and those in force.
 
 use quorate_limiter::matching::PolicyTable;
-use quorate_shared::heartbeat::{PoliciesInForce, Response};
+use quorate_shared::heartbeat::{FormerSet, PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ const KEPT: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     in_force: PoliciesInForce,
+    former: Vec<FormerSet>,
     sets: BTreeMap<u64, Arc<PolicySet>>,
     key: Option<SubjectKey>,
 }
@@ -22,13 +23,18 @@ impl Disk {
     /// Takes what a response brought.
     pub fn add(&mut self, response: &Response) {
         self.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
-        while self.sets.len() > KEPT {
-            self.sets.pop_first();
-        }
+        self.former.clone_from(&response.former);
+        let newest: Vec<u64> = self.sets.keys().rev().take(KEPT).copied().collect();
+        self.sets.retain(|version, _| newest.contains(version) || response.former.iter().any(|f| f.version == *version));
         self.in_force = response.policies;
         if self.key.is_none() {
             self.key = Some(response.subject_key.clone());
         }
+    }
+
+    /// The sets that bear on windows which began under them.
+    pub fn former(&self) -> &[FormerSet] {
+        &self.former
     }
 
     /// The sets in force by the newest response taken.
@@ -48,6 +54,7 @@ impl Disk {
             Some(version) => Some(self.sets.get(&version)?),
             None => None,
         };
-        Some(PolicyTable::new(region, active, next, self.key.clone()?))
+        let former: Vec<_> = self.former.iter().map(|former| (former.clone(), self.sets.get(&former.version).cloned())).collect();
+        Some(PolicyTable::new(region, active, next, self.key.clone()?).with_former(region, &former))
     }
 }

@@ -18,6 +18,7 @@ pub mod clock;
 pub mod cluster;
 pub mod disk;
 pub mod fault;
+pub mod follower;
 pub mod invariants;
 pub mod network;
 pub mod policies;

@@ -4,7 +4,7 @@ use super::chance::Chance;
 use super::fault::Fault;
 use super::profile::Profile;
 use quorate_shared::names::{PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region, Shape};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -128,17 +128,17 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
     match by {
         Fault::LimitLowered => {
             let (rate, burst) = (tokens(whole.rate).max(1), tokens(whole.burst).max(1));
-            policy.limit = limit(chance.between(1, rate), period, chance.between(1, burst));
+            policy.limit = limit(profile.shape, chance.between(1, rate), period, chance.between(1, burst));
         }
         Fault::LimitRaised => {
             let (rate, burst) = (tokens(whole.rate), tokens(whole.burst));
             let more = limit_of(period, profile, chance).capacity();
-            policy.limit = limit(rate + tokens(more.rate), period, burst + tokens(more.burst));
+            policy.limit = limit(profile.shape, rate + tokens(more.rate), period, burst + tokens(more.burst));
         }
         Fault::FloorsDivided => (policy.floor, policy.lendable) = floors(profile, chance),
         Fault::PeriodChanged => {
             let period = if period == Duration::from_secs(1) { Duration::from_secs(3) } else { Duration::from_secs(1) };
-            policy.limit = limit(tokens(whole.rate), period, tokens(whole.burst));
+            policy.limit = limit(profile.shape, tokens(whole.rate), period, tokens(whole.burst));
             policy.overrides.clear();
         }
         Fault::OverrideChanged => {
@@ -179,17 +179,23 @@ fn override_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Over
 }
 
 fn limit_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Limit {
-    limit(chance.between(1, profile.most_rate) * period.as_secs(), period, chance.between(1, profile.most_burst))
+    limit(profile.shape, chance.between(1, profile.most_rate) * period.as_secs(), period, chance.between(1, profile.most_burst))
 }
 
-fn limit(rate: u64, period: Duration, burst: u64) -> Limit {
+fn limit(shape: Shape, rate: u64, period: Duration, burst: u64) -> Limit {
     let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
-    Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) }
+    match shape {
+        Shape::Flow => Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) },
+        Shape::Share => Limit::SlidingLog { units: tokens(burst), window: period },
+        Shape::Allowance => Limit::FixedWindow { units: tokens(burst), window: period },
+    }
 }
 
 fn floors(profile: &Profile, chance: &mut Chance) -> (FloorRule, PartsPerMillion) {
     let total = match profile.overcommitted && chance.per_mille(500) {
         true => 1_300_000,
+        // of a floor of units nothing is lent
+        false if profile.shape == Shape::Allowance => chance.pick(&[1_000_000, 500_000, 200_000, 200_000, 0]),
         false => chance.pick(&[1_000_000, 1_000_000, 600_000, 200_000, 0]),
     };
     (FloorRule::Together(PartsPerMillion(total)), PartsPerMillion(chance.pick(&[900_000, 1_000_000, 500_000])))

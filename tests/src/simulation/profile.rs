@@ -4,6 +4,7 @@ use super::Micros;
 use super::SECOND;
 use super::chance::Chance;
 use super::fault::Fault;
+use quorate_shared::policy::Shape;
 use quorate_shared::time::Drift;
 use std::time::Duration;
 
@@ -22,12 +23,16 @@ pub struct Profile {
     pub policies: usize,
     /// See [`Self::policies`].
     pub subjects: usize,
-    /// The periods of limits, in seconds.
+    /// How limits count past use.
+    pub shape: Shape,
+    /// The periods of limits, or the lengths of their windows, in seconds.
     pub periods: &'static [u64],
     /// Refill in one second at most, in tokens.
     pub most_rate: u64,
     /// Saved up at most, in tokens.
     pub most_burst: u64,
+    /// True if each region has a second agent.
+    pub several: bool,
     /// True if floors may add up to more than the limit.
     pub overcommitted: bool,
     /// True if it follows a script, and nothing else happens but to messages.
@@ -64,7 +69,7 @@ const STORES: Odds = &[
 ];
 
 /// Every kind of schedule, by the seed's remainder.
-const KINDS: [(&str, Odds, Odds); 8] = [
+const KINDS: [(&str, Odds, Odds); 11] = [
     (
         "everything",
         &[
@@ -99,7 +104,11 @@ const KINDS: [(&str, Odds, Odds); 8] = [
     ),
     ("cut off", &[(Fault::RegionCutOff, 8), (Fault::RegionCutFromSome, 2), (Fault::RegionHearsNothing, 4)], NETWORK),
     ("stores that fail", &[(Fault::AgentKilled, 2), (Fault::RegionCutOff, 2), (Fault::AgentPaused, 1)], STORES),
-    ("lapses", &[(Fault::AgentPaused, 6), (Fault::AgentKilled, 3), (Fault::RegionHearsNothing, 1)], &[(Fault::MessageLost, 5)]),
+    (
+        "lapses",
+        &[(Fault::AgentPaused, 6), (Fault::AgentKilled, 3), (Fault::RegionHearsNothing, 1)],
+        &[(Fault::MessageLost, 5), (Fault::PlansAtRandom, 150)],
+    ),
     (
         "leaders that go",
         &[
@@ -159,6 +168,73 @@ const KINDS: [(&str, Odds, Odds); 8] = [
         ],
         NETWORK,
     ),
+    ("past use that counts", PAST, PLANS),
+    ("windows with labels", WINDOWS, NETWORK),
+    ("several agents", SEVERAL, STORES),
+];
+
+/// The ledger must not depend on what the allocator wishes.
+const PLANS: Odds = &[
+    (Fault::MessageLost, 40),
+    (Fault::MessageLate, 40),
+    (Fault::HeartbeatDoubled, 20),
+    (Fault::AnswerDoubled, 20),
+    (Fault::CommitLate, 30),
+    (Fault::AnswerOfStoreLate, 10),
+    (Fault::StoreSlow, 4),
+    (Fault::PlansAtRandom, 250),
+];
+
+const PAST: Odds = &[
+    (Fault::RegionCutOff, 8),
+    (Fault::RegionHearsNothing, 4),
+    (Fault::LeaderLost, 3),
+    (Fault::LeaderRestarted, 2),
+    (Fault::LeaderIsolated, 2),
+    (Fault::AgentKilled, 4),
+    (Fault::AgentPaused, 3),
+    (Fault::StoreLost, 2),
+    (Fault::StoreFailedOver, 2),
+    (Fault::LimitLowered, 3),
+    (Fault::LimitRaised, 3),
+    (Fault::FloorsDivided, 4),
+    (Fault::OverrideChanged, 1),
+    (Fault::RegionRemoved, 1),
+    (Fault::RegionAdded, 2),
+    (Fault::RegionFenced, 1),
+];
+
+const SEVERAL: Odds = &[
+    (Fault::RegionCutOff, 8),
+    (Fault::RegionHearsNothing, 4),
+    (Fault::LeaderLost, 2),
+    (Fault::AgentKilled, 5),
+    (Fault::AgentPaused, 4),
+    (Fault::FollowerReplaced, 4),
+    (Fault::StoreLost, 2),
+    (Fault::StoreFailedOver, 2),
+    (Fault::LimitLowered, 2),
+    (Fault::LimitRaised, 1),
+    (Fault::FloorsDivided, 2),
+];
+
+const WINDOWS: Odds = &[
+    (Fault::RegionCutOff, 6),
+    (Fault::RegionHearsNothing, 4),
+    (Fault::LeaderLost, 3),
+    (Fault::LeaderIsolated, 2),
+    (Fault::AgentKilled, 4),
+    (Fault::AgentPaused, 3),
+    (Fault::StoreLost, 2),
+    (Fault::StoreFailedOver, 2),
+    (Fault::ClockForward, 3),
+    (Fault::ClockBack, 3),
+    (Fault::LimitLowered, 5),
+    (Fault::LimitRaised, 5),
+    (Fault::FloorsDivided, 6),
+    (Fault::OverrideChanged, 1),
+    (Fault::RegionRemoved, 1),
+    (Fault::RegionAdded, 2),
 ];
 
 impl Profile {
@@ -167,6 +243,11 @@ impl Profile {
         let (name, troubles, hazards) = KINDS[(seed % KINDS.len() as u64) as usize];
         let lapses = name == "lapses";
         let many = name == "policies that change" || name == "everything";
+        let shape = match name {
+            "past use that counts" => Shape::Share,
+            "windows with labels" => Shape::Allowance,
+            _ => Shape::Flow,
+        };
         let most_rate = chance.pick(&[3, 8, 20]);
         Self {
             name,
@@ -175,7 +256,14 @@ impl Profile {
             regions: chance.pick(&[2, 3, 3, 3]),
             policies: if many { chance.pick(&[1, 2]) } else { 1 },
             subjects: if many { 2 } else { 1 },
-            periods: if lapses { &[1] } else { &[1, 1, 1, 1, 3] },
+            periods: match shape {
+                Shape::Flow if lapses => &[1],
+                Shape::Flow => &[1, 1, 1, 1, 3],
+                Shape::Share => &[2, 4],
+                Shape::Allowance => &[4, 9],
+            },
+            shape,
+            several: name == "several agents",
             most_rate,
             most_burst: chance.pick(if lapses { &[12, 24] } else { &[2, 12, 30] }),
             overcommitted: many && chance.per_mille(100),
@@ -189,6 +277,14 @@ impl Profile {
     /// How likely `fault` is to happen to one message or call, in thousandths.
     pub fn hazard(&self, fault: Fault) -> u64 {
         self.hazards.iter().find(|(f, _)| *f == fault).map_or(0, |(_, n)| *n)
+    }
+
+    /// How long past use counts at most.
+    pub fn longest_drain(&self) -> Duration {
+        match self.shape {
+            Shape::Share => Duration::from_secs(self.periods.iter().copied().max().unwrap_or_default()),
+            Shape::Flow | Shape::Allowance => Duration::ZERO,
+        }
     }
 
     /// What goes wrong next.

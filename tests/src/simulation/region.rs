@@ -5,14 +5,19 @@ use super::agent::Agent;
 use super::chance::Chance;
 use super::clock::Clock;
 use super::disk::Disk;
+use super::follower::FollowingAgent;
 use super::policies::{ATTRIBUTE, Place};
 use super::store::Store;
 use quorate_limiter::decision::Charge;
+use quorate_limiter::decision::LeaseView;
 use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::record::Record;
+use quorate_limiter::store::Usage;
 use quorate_shared::heartbeat::{Holding, PoliciesInForce};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::time::{Drift, LocalTime};
+use quorate_shared::policy::Shape;
+use quorate_shared::time::{Drift, LocalTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
 
@@ -32,6 +37,8 @@ pub struct Region {
     pub disk: Disk,
     /// Its agent, while that runs.
     pub agent: Option<Agent>,
+    /// A second agent, which follows the first.
+    pub follower: Option<FollowingAgent>,
     /// Its agent stands still until then.
     pub paused_until: Micros,
     /// Its agent's machine slept, and the agent has not noticed yet (R6).
@@ -89,6 +96,18 @@ impl Usable {
         self.loans.iter().copied().fold(self.own.plus(self.pool), Capacity::plus)
     }
 
+    /// What another agent of the region could admit too: the same store decides for both.
+    fn include(&mut self, other: &Self) {
+        if self.generation == 0 {
+            *self = *other;
+        } else if other.generation == self.generation {
+            self.own = self.own.max(other.own);
+            self.pool = self.pool.max(other.pool);
+            self.loans.iter_mut().zip(other.loans).for_each(|(loan, more)| *loan = loan.max(more));
+            self.whole |= other.whole;
+        }
+    }
+
     /// True if it is more than the region's own.
     pub fn is_leased(&self) -> bool {
         !self.pool.is_zero() || self.loans.iter().any(|loan| !loan.is_zero())
@@ -104,6 +123,7 @@ impl Region {
             store: Store::new(drift, chance),
             disk: Disk::default(),
             agent: None,
+            follower: None,
             paused_until: 0,
             slept: false,
             stopped: false,
@@ -147,6 +167,7 @@ impl Region {
     /// The operator takes the region out of service, with all that it remembers.
     pub fn wipe(&mut self) {
         self.crash();
+        self.follower = None;
         self.store.lose();
         self.disk = Disk::default();
     }
@@ -170,9 +191,14 @@ impl Region {
         book.is_some_and(|book| book.view(self.local(now)).leased)
     }
 
-    /// What it could admit of each place now. Nothing while its agent is down: nobody else decides.
+    /// What it could admit of each place now, by any of its agents. Nothing while they are down:
+    /// nobody else decides.
     pub fn usable(&self, now: Micros) -> Vec<Usable> {
-        self.find_usable(now).unwrap_or_else(|| vec![Usable::default(); self.places.len()])
+        let mut usable = self.find_usable(now).unwrap_or_else(|| vec![Usable::default(); self.places.len()]);
+        for (own, other) in usable.iter_mut().zip(self.usable_by_follower(now).unwrap_or_default()) {
+            own.include(&other);
+        }
+        usable
     }
 
     fn find_usable(&self, now: Micros) -> Option<Vec<Usable>> {
@@ -180,11 +206,21 @@ impl Region {
         let book = agent.book.as_ref()?;
         let record = self.store.record(now)?;
         let view = book.view(self.local(now));
-        let known = record.is_known_by(view.number);
         let (charges, current) = agent.charges_by(record.policies)?;
-        let (leased, whole) = (view.leased && known && current, view.whole_floor && known && current);
+        let settled = book.is_applied() && !agent.is_busy();
+        let view = LeaseView { leased: view.leased && current, whole_floor: view.whole_floor && current, ..view };
+        Some(self.usable_by(record, &view, charges, settled))
+    }
+
+    /// What an agent with this view could admit.
+    pub(super) fn usable_by(&self, record: &Record, view: &LeaseView, charges: &[Option<Charge>], settled: bool) -> Vec<Usable> {
+        let known = record.is_known_by(view.number, view.nonce);
+        let leased = view.leased && known;
         let usable = |charge: &Option<Charge>| {
-            let Some(charge) = charge else { return Usable::default() };
+            // units of a window are checked where they are spent
+            let Some(charge) = charge.as_ref().filter(|c| c.limit.shape() != Shape::Allowance) else { return Usable::default() };
+            let drain = charge.limit.drain();
+            let whole = view.allows_whole_floor(drain, self.drift) && known;
             let held = record.holdings.get(&charge.budget);
             let lent = match held {
                 Some(holding) => holding.lent,
@@ -192,7 +228,7 @@ impl Region {
                 None => Capacity::ZERO,
             };
             let loan = |lender: &RegionName| match held {
-                Some(holding) if leased && !view.lapsed_lenders.contains(lender) => holding.borrowed_from(lender),
+                Some(holding) if leased && view.promises(&charge.budget, drain, lender) => holding.borrowed_from(lender),
                 _ => Capacity::ZERO,
             };
             let mut loans = [Capacity::ZERO; MOST_REGIONS];
@@ -211,19 +247,35 @@ impl Region {
                 lent,
                 whole,
                 burnt: record.burnt,
-                settled: book.is_applied() && !agent.is_busy(),
+                settled,
             }
         };
-        Some(charges.iter().map(usable).collect())
+        charges.iter().map(usable).collect()
     }
 
     /// When one of its horizons passes next: until then [`Self::usable`] stays as it is, unless
     /// something happens.
     pub fn next_horizon(&self, now: Micros) -> Option<Micros> {
-        let book = self.agent.as_ref()?.book.as_ref()?;
+        [self.next_horizon_of_agent(now), self.next_horizon_of_follower(now)].into_iter().flatten().min()
+    }
+
+    fn next_horizon_of_agent(&self, now: Micros) -> Option<Micros> {
+        let agent = self.agent.as_ref()?;
+        let book = agent.book.as_ref()?;
         let local = self.local(now);
-        let horizons = [book.view_horizon(local), book.lease_horizon(), book.floor_horizon()];
+        let drain = agent.table.longest_drain();
+        let whole = book.floor_horizon().after(self.drift.stretch(drain));
+        let horizons = [book.view_horizon(local), book.lease_horizon(), book.floor_horizon(), whole];
         horizons.into_iter().filter_map(|horizon| self.clock.shows(horizon.as_micros(), now)).min()
+    }
+
+    /// The window of an allowance that it is in.
+    pub fn window(&self, place: usize, now: Micros) -> Option<WindowLabel> {
+        let charge = self.agent.as_ref()?.charges.get(place)?.as_ref()?;
+        match self.store.usage(now, charge, self.drift)? {
+            Usage::Spent(units) => Some(units.label),
+            Usage::Counted(_) => None,
+        }
     }
 
     /// What its record says of a budget; nothing if it has none.

@@ -4,9 +4,9 @@ use super::Micros;
 use super::call::{Call, Outcome};
 use super::chance::Chance;
 use super::clock::Clock;
-use quorate_limiter::decision::{Question, Reply};
+use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::record::{Record, Refusal};
-use quorate_limiter::store::MemoryStore;
+use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_shared::time::{Drift, StoreTime};
 
 /// One region's store.
@@ -67,6 +67,20 @@ impl Store {
         }
     }
 
+    /// What a budget has counting, or has spent in its newest window.
+    pub fn usage(&self, now: Micros, charge: &Charge, drift: Drift) -> Option<Usage> {
+        self.record(now)?;
+        self.memory.usage(self.time(now), charge, drift)
+    }
+
+    /// Opens the newest windows.
+    pub fn open_windows(&mut self, now: Micros) -> Result<&Record, Refusal> {
+        if self.record(now).is_none() {
+            return Err(Refusal::NoRecord);
+        }
+        self.memory.open_windows(self.time(now))
+    }
+
     /// Draws the number of the next heartbeat of a session.
     pub fn draw_seq(&mut self, now: Micros, session: u64) -> Result<u64, Refusal> {
         if self.record(now).is_none() {
@@ -81,6 +95,11 @@ impl Store {
             None => Reply::NoRecord,
             Some(_) => self.memory.decide(self.time(now), question),
         }
+    }
+
+    /// Which run of the store this is.
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
     /// Everything is gone.

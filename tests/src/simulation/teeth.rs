@@ -17,29 +17,40 @@ pub struct Tooth {
 
 /// One for each mistake: the first seed that catches it, and about ten times as many.
 pub const TEETH: &[Tooth] = &[
-    tooth(Mistake::FloorHorizonFromSending, 49, 2000),
-    tooth(Mistake::LeaseHorizonFromReceipt, 11, 300),
-    tooth(Mistake::LenderHorizonFromReceipt, 49, 2000),
-    tooth(Mistake::PromiseOfThisHeartbeat, 41, 2000),
-    tooth(Mistake::PromiseKeptOverOffice, 8, 300),
-    tooth(Mistake::NewOfficeEndsSessions, 4, 300),
-    tooth(Mistake::OfferedSummed, 0, 300),
-    tooth(Mistake::OlderResponseAccepted, 13, 300),
-    tooth(Mistake::HorizonsBeforeReductions, 12, 300),
-    tooth(Mistake::EchoBeforeReductions, 141, 2000),
-    tooth(Mistake::BorrowedUntilLease, 8, 300),
-    tooth(Mistake::NoDriftMargin, 139, 2000),
-    tooth(Mistake::LentForgotten, 8, 300),
-    tooth(Mistake::LateApplication, 34, 2000),
-    tooth(Mistake::LevelRaisedWithGrant, 46, 2000),
-    tooth(Mistake::RefillOverLapse, 3968, 40_000),
-    tooth(Mistake::LossTakenForEmpty, 21, 300),
-    tooth(Mistake::LossTakenForFull, 581, 10_000),
-    tooth(Mistake::WholeFloorAfterLoss, 21, 300),
-    tooth(Mistake::RegionNotWaitedFor, 0, 300),
-    tooth(Mistake::OlderSessionAccepted, 5, 300),
-    tooth(Mistake::HorizonsKeptOverReboot, 39, 2000),
+    tooth(Mistake::FloorHorizonFromSending, 12, 2_000),
+    tooth(Mistake::LeaseHorizonFromReceipt, 38, 300),
+    tooth(Mistake::LenderHorizonFromReceipt, 12, 300),
+    tooth(Mistake::PromiseOfThisHeartbeat, 12, 300),
+    tooth(Mistake::PromiseKeptOverOffice, 18, 300),
+    tooth(Mistake::NewOfficeEndsSessions, 0, 300),
+    tooth(Mistake::OfferedSummed, 7, 300),
+    tooth(Mistake::OlderResponseAccepted, 18, 300),
+    tooth(Mistake::HorizonsBeforeReductions, 32, 300),
+    tooth(Mistake::EchoBeforeReductions, 76, 2_000),
+    tooth(Mistake::BorrowedUntilLease, 12, 300),
+    tooth(Mistake::NoDriftMargin, 74, 2_000),
+    tooth(Mistake::LentForgotten, 18, 300),
+    tooth(Mistake::LateApplication, 66, 2_000),
+    tooth(Mistake::LevelRaisedWithGrant, 28, 300),
+    tooth(Mistake::LossTakenForEmpty, 6, 300),
+    tooth(Mistake::LossTakenForFull, 2954, 20_000),
+    tooth(Mistake::WholeFloorAfterLoss, 6, 300),
+    tooth(Mistake::RegionNotWaitedFor, 71, 2_000),
+    tooth(Mistake::OlderSessionAccepted, 33, 300),
+    tooth(Mistake::HorizonsKeptOverReboot, 33, 300),
+    tooth(Mistake::NoDrainAtSessionEnd, 6190, 60_000),
+    tooth(Mistake::NewPolicyInUsedWindow, 20, 300),
+    tooth(Mistake::LabelsLeftOut, 2473, 20_000),
+    tooth(Mistake::SpentReadEarly, 119, 2_000),
 ];
+
+/// Mistakes that too few schedules show: none of 100,000 did when this was written, though each has been
+/// caught before. `simulate --teeth` goes on looking for them.
+///
+/// Since bursts stay in their regions, a hot region that lapses has little to gain by the first. The other two
+/// need a region that lends while it borrows, with use of its own that is about to age: before the
+/// last change of the allocator one schedule in 50,000 showed them.
+pub const RARELY_CAUGHT: &[Mistake] = &[Mistake::RefillOverLapse, Mistake::DrainedByNominalShare, Mistake::PromiseOfUndrained];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {
     Tooth { mistake, seed, within }

@@ -91,9 +91,9 @@ impl Region {
         let run = self.run.to_string();
         let stored = self.store.record(SET_UP);
         let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
-        let trusted = stored.filter(|r| r.store == run);
+        let trusted = stored.filter(|r| r.store == run && !r.burnt);
         let policies = trusted.map_or(self.in_force, |r| r.policies);
-        let opened = self.store.open_session(self.store_time(now), &Opening { session, burn: false, policies }, &run);
+        let opened = self.store.open_session(self.store_time(now), &Opening { session, nonce: self.nonces, burn: false, policies }, &run);
         assert!(opened.is_ok(), "a greater session is never refused");
         let record = self.record().clone();
         self.book = LeaseBook::open(setting::name(self.which), String::new(), session, self.nonces, record.holdings, record.policies, now);
@@ -265,6 +265,7 @@ impl Region {
             lapsed: self.book.lapsed(application, now),
             changed: Vec::new(),
             renewal: application.renewal(),
+            clock_at_least: application.clock_at_least,
         };
         self.store.finish(self.store_time(now), &finish)?;
         self.book.applied(application.clone(), now, self.limit.drain());
@@ -288,12 +289,17 @@ impl Region {
 
     /// True if it has applied a response of its session and the lease has not ended.
     pub fn is_leased(&self, now: LocalTime) -> bool {
-        self.book.view(now).leased && self.record().is_known_by(self.book.view(now).number)
+        self.book.view(now).leased && self.knows(now)
     }
 
     /// True if it may use its whole floor whatever it has lent.
     pub fn has_whole_floor(&self, now: LocalTime) -> bool {
-        self.book.view(now).allows_whole_floor(self.limit.drain(), self.drift) && self.record().is_known_by(self.book.view(now).number)
+        self.book.view(now).allows_whole_floor(self.limit.drain(), self.drift) && self.knows(now)
+    }
+
+    fn knows(&self, now: LocalTime) -> bool {
+        let view = self.book.view(now);
+        self.record().is_known_by(view.number, view.nonce)
     }
 
     /// What it may use of the budget now.

@@ -49,14 +49,14 @@ fn raise_group(seats: &mut [Seat], group: &[usize], left: &mut u64) {
         }
     }
     for i in group {
-        let rise = seats[*i].rise_to(low);
-        seats[*i].share += rise;
+        let rise = seats[*i].rise_to(low).min(*left);
+        seats[*i].share = seats[*i].share.saturating_add(rise);
         *left -= rise;
     }
     // less than one more level: in order
     for i in group {
         let rise = seats[*i].missing().min(seats[*i].weight).min(*left);
-        seats[*i].share += rise;
+        seats[*i].share = seats[*i].share.saturating_add(rise);
         *left -= rise;
     }
 }

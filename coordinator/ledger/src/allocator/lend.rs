@@ -81,7 +81,7 @@ impl Flows {
     fn lend_rate(&mut self, (borrower, extra): (usize, &mut [u64]), (lender, spare): (usize, &mut [u64]), most: u64) {
         let rate = extra[borrower].min(spare[lender]).min(most);
         if rate > 0 {
-            (extra[borrower], spare[lender]) = (extra[borrower] - rate, spare[lender] - rate);
+            (extra[borrower], spare[lender]) = (extra[borrower].saturating_sub(rate), spare[lender].saturating_sub(rate));
             self.lend(borrower, lender, Capacity::new(MicroTokens(rate), MicroTokens::ZERO));
         }
     }
@@ -93,7 +93,7 @@ impl Flows {
         let bursts = split(self.pool_left.burst.0, MicroTokens::TOKEN.0, extra);
         for (i, (rate, burst)) in rates.into_iter().zip(bursts).enumerate() {
             let part = Capacity::new(MicroTokens(rate.min(extra[i])), MicroTokens(burst));
-            extra[i] -= part.rate.0;
+            extra[i] = extra[i].saturating_sub(part.rate.0);
             self.pool[i] = self.pool[i].plus(part);
             self.pool_left = self.pool_left.minus(part);
         }

@@ -67,10 +67,11 @@ fn a_loan_counts_only_while_its_lender_promises() {
     let eu: RegionName = "eu".parse().expect("a name");
     let mut region = Region::new();
     region.view.leased = true;
+    region.view.standing_lenders.insert(eu.clone());
     region.grant(&limit(), Holding { borrowed: BTreeMap::from([(eu.clone(), capacity(90, 90))]), ..Holding::default() });
     region.pass(SECOND);
     assert_eq!(region.check(&costing(&limit(), MicroTokens::ZERO)).capacity, capacity(100, 100));
-    region.view.lapsed_lenders.insert(eu);
+    region.view.standing_lenders.clear();
     let look = region.check(&costing(&limit(), MicroTokens::ZERO));
     assert_eq!((look.capacity, look.remaining, look.used_lease), (capacity(10, 10), tokens(10), false));
 }
@@ -133,7 +134,7 @@ fn a_record_that_another_store_wrote_is_burnt_whatever_is_said() {
     assert!(region.check(&limit()).fits);
     let loaded = Loaded { record: region.store.record(region.now).cloned(), store: "b".into() };
     assert!(loaded.lost());
-    let opening = Opening { session: 2, burn: false, policies: policies(4) };
+    let opening = Opening { session: 2, nonce: 0, burn: false, policies: policies(4) };
     region.store.open_session(region.now, &opening, "b").expect("greater");
     let record = region.store.record(region.now).expect("open");
     assert!(record.burnt && record.holdings.is_empty());
@@ -150,7 +151,7 @@ fn a_restart_keeps_the_record_but_not_the_echo() {
     let record = region.store.record(region.now).expect("open");
     assert_eq!((record.applied, record.seq, record.taken), (None, 0, Number { session: 2, seq: 0 }));
     assert_eq!(record.holding(&limit().budget, Capacity::ZERO), pool(capacity(90, 90)));
-    let again = Opening { session: 2, burn: true, policies: policies(0) };
+    let again = Opening { session: 2, nonce: 0, burn: true, policies: policies(0) };
     let taken = Number { session: 2, seq: 0 };
     assert_eq!(region.store.open_session(region.now, &again, "a"), Err(Refusal::Superseded { taken }));
 }

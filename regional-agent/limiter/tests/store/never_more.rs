@@ -123,7 +123,7 @@ impl Both {
 
     /// Horizons that passed: only the view knows.
     fn parts_end(&mut self) {
-        self.region.view.lapsed_lenders = if self.lender_promises { vec![] } else { self.lenders() }.into_iter().collect();
+        self.region.view.standing_lenders = if self.lender_promises { self.lenders() } else { vec![] }.into_iter().collect();
         let now = if self.whole { self.charge.floor } else { self.entitled() };
         self.eager.become_entitled(now.min(self.eager.entitlement), now);
     }
@@ -147,7 +147,7 @@ impl Both {
         self.region.view.number = number;
         self.region.view.leased = true;
         self.region.view.whole_floor = false;
-        self.region.view.lapsed_lenders.clear();
+        self.region.view.standing_lenders = self.lenders().into_iter().chain(holding.borrowed.keys().cloned()).collect();
         self.lender_promises = true;
         self.eager.become_entitled(survives.min(self.eager.entitlement), self.entitled());
 
@@ -165,7 +165,7 @@ impl Both {
 
     fn open(&mut self, burn: bool) {
         self.session += 1;
-        let opening = Opening { session: self.session, burn, policies: self.region.view.policies };
+        let opening = Opening { session: self.session, nonce: 0, burn, policies: self.region.view.policies };
         self.region.store.open_session(self.region.now, &opening, "a").expect("greater");
         self.region.view.number.session = self.session;
         self.region.view.number.seq = 0;

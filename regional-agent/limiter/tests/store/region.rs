@@ -84,7 +84,7 @@ impl Region {
     }
 
     pub fn open(&mut self, session: u64, burn: bool) {
-        let opening = Opening { session, burn, policies: self.view.policies };
+        let opening = Opening { session, nonce: 0, burn, policies: self.view.policies };
         self.store.open_session(self.now, &opening, "a").expect("a new session");
         self.view.number = Number { session, seq: 0 };
     }
@@ -97,7 +97,16 @@ impl Region {
     pub fn finish(&self, number: Number) -> Finish {
         let policies = self.view.policies;
         let renewal = Renewal { lease: SECOND, drift: NO_DRIFT, lenders: Default::default(), drained_lenders: vec![] };
-        Finish { stamp: Self::stamp(number), renewal, policies, full: true, genesis: false, lapsed: false, changed: vec![] }
+        Finish {
+            stamp: Self::stamp(number),
+            renewal,
+            clock_at_least: StoreTime::ZERO,
+            policies,
+            full: true,
+            genesis: false,
+            lapsed: false,
+            changed: vec![],
+        }
     }
 
     /// Begins the next response and writes its holdings.

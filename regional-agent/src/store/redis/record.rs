@@ -19,6 +19,7 @@ pub fn record(fields: &BTreeMap<String, String>) -> Result<Option<Record>, Store
     let instant = |name: &str| fields.get(name).map(|text| value(text).map(StoreTime::from_micros)).transpose();
     let mut record = Record {
         session,
+        nonce: value(text("nonce")?)?,
         seq: value(text("seq")?)?,
         taken: Number { session, seq: value(text("taken")?)? },
         applied: fields.get("applied").map(|text| stamp(session, text)).transpose()?,

@@ -66,8 +66,8 @@ fn keep(drift: Drift) -> String {
     (1_000_000 - drift.ppm()).to_string()
 }
 
-fn lapsed_lenders(view: &LeaseView) -> String {
-    view.lapsed_lenders.iter().fold(" ".to_owned(), |text, lender| text + lender.as_str() + " ")
+fn standing_lenders(view: &LeaseView) -> String {
+    view.standing_lenders.iter().fold(" ".to_owned(), |text, lender| text + lender.as_str() + " ")
 }
 
 fn capacity(part: Capacity) -> [String; 2] {
@@ -86,8 +86,8 @@ fn period(limit: Limit) -> String {
 pub fn question(question: &Question) -> Vec<String> {
     let view = &question.view;
     let mut words = vec![flag(view.leased), flag(view.whole_floor)];
-    words.extend(number(view.number));
-    words.extend([policies_text(view.policies), keep(question.drift), lapsed_lenders(view)]);
+    words.extend([format!("{}:{}", view.number.session, view.nonce), view.number.seq.to_string()]);
+    words.extend([policies_text(view.policies), keep(question.drift), standing_lenders(view)]);
     words.extend(question.charges.iter().flat_map(charge));
     words
 }
@@ -101,7 +101,7 @@ fn charge(charge: &Charge) -> impl Iterator<Item = String> {
 
 /// Arguments of `open.lua`.
 pub fn opening(opening: &Opening) -> Vec<String> {
-    vec![opening.session.to_string(), flag(opening.burn), policies_text(opening.policies)]
+    vec![opening.session.to_string(), flag(opening.burn), policies_text(opening.policies), opening.nonce.to_string()]
 }
 
 /// Arguments of `take.lua`.
@@ -113,7 +113,7 @@ pub fn taken(response: Number) -> Vec<String> {
 pub fn holdings(change: &HoldingsChange, settlements: &[Settlement]) -> Vec<String> {
     let view = &change.view;
     let mut words: Vec<String> = number(change.number).into();
-    words.extend([flag(view.leased), flag(view.whole_floor), keep(change.drift), lapsed_lenders(view)]);
+    words.extend([flag(view.leased), flag(view.whole_floor), keep(change.drift), standing_lenders(view)]);
     words.extend(settlements.iter().flat_map(settlement));
     words
 }

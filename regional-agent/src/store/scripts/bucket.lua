@@ -73,7 +73,7 @@ end
 
 -- What the region may use of one budget: terms.rate, .burst and so on, by what is held of it.
 -- floor: rate, burst, lendable_rate, lendable_burst, period.
--- view: leased, whole, lapsed (the lenders, as ' eu us '), keep.
+-- view: leased, whole, standing (the lenders that promise, as ' eu us '), keep.
 local function terms_of(holding, floor, view)
   local word = {}
   for text in string.gmatch(holding, '%S+') do
@@ -95,8 +95,8 @@ local function terms_of(holding, floor, view)
   end
   add(tonumber(word[1]), tonumber(word[2]), true)
   for i = 5, #word, 3 do
-    local lapsed = string.find(view.lapsed, ' ' .. word[i] .. ' ', 1, true)
-    add(tonumber(word[i + 1]), tonumber(word[i + 2]), not lapsed)
+    local stands = string.find(view.standing, ' ' .. word[i] .. ' ', 1, true)
+    add(tonumber(word[i + 1]), tonumber(word[i + 2]), stands)
   end
   return {
     full_rate = rate, burst = burst, rate = shortened(rate, view.keep),

@@ -1,16 +1,16 @@
 -- Decides a question, and charges it if it is allowed: all or nothing over the enforced charges.
 --
 -- KEYS[2..]   the bucket of each charge
--- ARGV[2..8]  leased, whole floor, session and seq of the response that dates them, policies,
---             10^6 less the drift, the lenders whose promise has run out
+-- ARGV[2..8]  leased, whole floor, session with nonce and seq of the response that dates them, policies,
+--             10^6 less the drift, the lenders whose promise stands
 -- ARGV[9..]   for each charge: floor (rate, burst), lendable (rate, burst), period, cost, enforced
-local view = {leased = ARGV[2] == '1', whole = ARGV[3] == '1', keep = tonumber(ARGV[7]), lapsed = ARGV[8]}
+local view = {leased = ARGV[2] == '1', whole = ARGV[3] == '1', keep = tonumber(ARGV[7]), standing = ARGV[8]}
 if ARGV[6] ~= policies then
   return {'other-policies', policies}
 end
 if view.leased or view.whole then
   local newest = applied and string.match(applied, '^%d+') or '0'
-  if tonumber(ARGV[4]) ~= session or tonumber(ARGV[5]) < tonumber(newest) then
+  if ARGV[4] ~= record[1] .. ':' .. record[10] or tonumber(ARGV[5]) < tonumber(newest) then
     return {'other-lease', record[1], newest}
   end
 end

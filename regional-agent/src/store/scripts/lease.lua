@@ -4,7 +4,7 @@
 -- A record that another store wrote says nothing of this one: it counts as none (R7).
 local lease = KEYS[1]
 local record = redis.call('HMGET', lease, 'session', 'taken', 'applied', 'policies', 'epoch',
-  'renewed_at', 'emptied_at', 'burnt', 'store')
+  'renewed_at', 'emptied_at', 'burnt', 'store', 'nonce')
 if not record[1] or record[9] ~= ARGV[1] then
   return {'no-record'}
 end

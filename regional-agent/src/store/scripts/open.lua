@@ -1,9 +1,9 @@
 -- Opens a session. State that this store cannot vouch for counts as lost (R7).
 --
 -- KEYS[1]     the lease record
--- ARGV[1..4]  the store, the session, whether to count all as lost, the policies then
+-- ARGV[1..5]  the store, the session, whether to count all as lost, the policies then, the nonce
 local lease = KEYS[1]
-local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store')
+local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt')
 if found[1] and tonumber(found[1]) >= tonumber(ARGV[2]) then
   return {'superseded', found[1], found[2]}
 end
@@ -13,8 +13,11 @@ if not found[1] or ARGV[3] == '1' or found[4] ~= ARGV[1] then
   redis.call('DEL', lease)
   redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
     'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
+elseif found[5] == '1' then
+  -- nothing was applied since the loss: these are what an agent's disk remembered, this one's no less
+  redis.call('HSET', lease, 'policies', ARGV[4])
 end
 redis.call('HDEL', lease, 'applied', 'renewal')
-redis.call('HSET', lease, 'session', ARGV[2], 'seq', '0', 'taken', '0')
+redis.call('HSET', lease, 'session', ARGV[2], 'nonce', ARGV[5], 'seq', '0', 'taken', '0')
 redis.call('PEXPIRE', lease, RECORD_LIFE_MS)
 return {'done'}

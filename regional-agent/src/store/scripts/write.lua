@@ -2,13 +2,13 @@
 -- is written down with its old capacity, a smaller capacity clamps at once, a greater one leaves the level.
 --
 -- KEYS[2..]   the bucket of each budget
--- ARGV[2..7]  session and seq of the response, leased, whole floor, 10^6 less the drift, lapsed lenders
+-- ARGV[2..7]  session and seq of the response, leased, whole floor, 10^6 less the drift, lenders that promise
 -- ARGV[8..]   for each budget: what is held from now on, period ('0': no policy is known, leave the
 --             bucket alone), floor (rate, burst), lendable (rate, burst)
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
 end
-local view = {leased = ARGV[4] == '1', whole = ARGV[5] == '1', keep = tonumber(ARGV[6]), lapsed = ARGV[7]}
+local view = {leased = ARGV[4] == '1', whole = ARGV[5] == '1', keep = tonumber(ARGV[6]), standing = ARGV[7]}
 
 local function settle(key, budget, holding, floor)
   local known = redis.call('HMGET', lease, 'b:' .. budget, 'c:' .. string.match(budget, '^(.*):'))

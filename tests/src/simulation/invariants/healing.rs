@@ -5,12 +5,20 @@ use super::{Violation, Watch};
 use crate::simulation::Micros;
 use crate::simulation::region::Region;
 use quorate_ledger::Ledger;
+use quorate_shared::policy::Shape;
 use quorate_shared::units::{Capacity, MicroTokens};
+use std::time::Duration;
 
 const RULE: &str = "what was broken heals";
 
-/// So many heartbeats of each region, at least, it may take at most.
+/// So many heartbeats of each region, at least, it may take at most, where past use is forgotten at once.
 pub const HEARTBEATS: u64 = 40;
+
+/// The same where past use counts for `drain`: as much more as two drains last, one for a change
+/// of policies and one for what was given up.
+pub fn heartbeats(drain: Duration) -> u64 {
+    HEARTBEATS + 2 * drain.as_secs()
+}
 
 /// What is not well yet; nothing once all is.
 pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
@@ -20,7 +28,8 @@ pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], h
     if let Some(region) = regions.iter().find(|region| !region.is_leased(now)) {
         return Some(format!("{} is not leased", region.name));
     }
-    let terms = watch.terms(0)?;
+    // units do not come back, so nothing is to be reached in a window
+    let terms = watch.terms(0).filter(|terms| terms.limit.shape() != Shape::Allowance)?;
     let target = target(ledger, terms, regions, hot)?;
     let has = watch.usable(hot, 0).total();
     // without a token of burst no rate can be used, and of so few regions take turns; more of it
@@ -47,6 +56,6 @@ fn target(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize)
 }
 
 /// The violation, if it takes longer.
-pub fn too_long(at: Micros, what: String) -> Violation {
-    Violation { at, rule: RULE, what: format!("{HEARTBEATS} heartbeats of each region after the last fault: {what}") }
+pub fn too_long(at: Micros, heartbeats: u64, what: String) -> Violation {
+    Violation { at, rule: RULE, what: format!("{heartbeats} heartbeats of each region after the last fault: {what}") }
 }

@@ -3,18 +3,22 @@
 pub mod admissions;
 pub mod bound;
 pub mod conservation;
+pub mod counts;
 pub mod entitlements;
 pub mod floors;
 pub mod healing;
+pub mod labels;
 
 use super::Micros;
 use super::policies::Catalogue;
 use super::region::{MOST_REGIONS, Region, Usable};
 use admissions::Admissions;
+use counts::Counts;
 use floors::OwnBucket;
+use labels::Labels;
 use quorate_ledger::Ledger;
 use quorate_shared::names::BudgetId;
-use quorate_shared::policy::Limit;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::Drift;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
@@ -75,6 +79,8 @@ pub struct Watch {
     /// By region: its store's clock was put back, so that nobody can say what refilled.
     put_back: Vec<bool>,
     drift: Drift,
+    counts: Counts,
+    labels: Labels,
     /// Instants at which some region could use more than its own.
     pub leased_instants: u64,
     /// A fold of everything that regions could use: equal for equal runs.
@@ -97,11 +103,14 @@ impl Watch {
             own: vec![vec![OwnBucket::default(); places]; regions],
             put_back: vec![false; regions],
             drift: ledger.founding().map(|founding| founding.drift).unwrap_or_default(),
+            counts: Counts::new(places),
+            labels: Labels::new(places),
             leased_instants: 0,
             fingerprint: 0,
             widened: false,
         };
-        watch.follow_policies(0, ledger);
+        // nothing was admitted, so nothing can be broken
+        let _ = watch.follow_policies(0, ledger);
         watch
     }
 
@@ -137,7 +146,7 @@ impl Watch {
     /// The first promise that is broken.
     pub fn check(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
         for (place, terms) in self.terms.iter().enumerate() {
-            let Some(terms) = terms else { continue };
+            let Some(terms) = terms.as_ref().filter(|terms| terms.limit.shape() != Shape::Allowance) else { continue };
             let each = || self.usable.iter().map(move |usable| &usable[place]);
             self.leased_instants += u64::from(each().any(Usable::is_leased));
             entitlements::check(now, terms, each())?;
@@ -156,7 +165,13 @@ impl Watch {
     /// # Errors
     /// The first promise that is broken.
     pub fn check_ledger(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
-        self.follow_policies(now, ledger);
+        self.follow_policies(now, ledger)?;
+        for (place, terms) in self.terms.iter().enumerate() {
+            let Some(terms) = terms.as_ref().filter(|terms| terms.limit.shape() == Shape::Allowance) else { continue };
+            for (label, limit) in ledger.open_window_limits(&terms.budget) {
+                self.labels.allow(place, label, limit);
+            }
+        }
         conservation::check_ledger(now, ledger)
     }
 
@@ -165,6 +180,10 @@ impl Watch {
     /// # Errors
     /// If its own part would have admitted it.
     pub fn refuse(&mut self, now: Micros, r: usize, region: &Region, places: &[usize], cost: MicroTokens) -> Result<(), Violation> {
+        let is_flow = |place: &usize| self.terms[*place].as_ref().is_none_or(|terms| terms.limit.shape() == Shape::Flow);
+        if !places.iter().all(is_flow) {
+            return Ok(()); // nothing refills
+        }
         let clock = region.store.clock_micros(now);
         let usable = &self.usable[r];
         let held = places.iter().filter(|place| self.own[r][**place].holds(clock, cost, &usable[**place])).count();
@@ -180,9 +199,12 @@ impl Watch {
     /// If more is admitted than may be.
     pub fn admit(&mut self, now: Micros, r: usize, region: &Region, place: usize, cost: MicroTokens) -> Result<(), Violation> {
         self.own[r][place].take(region.store.clock_micros(now), cost, &self.usable[r][place]);
-        match &self.terms[place] {
-            Some(terms) => self.admissions.admit(now, place, terms, cost),
-            None => Ok(()),
+        let Some(terms) = &self.terms[place] else { return Ok(()) };
+        match (terms.limit.shape(), region.window(place, now)) {
+            (Shape::Flow, _) => self.admissions.admit(now, place, terms, cost),
+            (Shape::Share, _) => self.counts.admit(now, place, terms, cost),
+            (Shape::Allowance, Some(label)) => self.labels.admit(now, place, terms, label, cost),
+            (Shape::Allowance, None) => Ok(()),
         }
     }
 
@@ -216,13 +238,13 @@ impl Watch {
         &self.usable[r][place]
     }
 
-    fn follow_policies(&mut self, now: Micros, ledger: &Ledger) {
+    fn follow_policies(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
         let set = ledger.active_policies();
         if set.version == self.version {
-            return;
+            return Ok(());
         }
         self.version = set.version;
-        let Some(founding) = ledger.founding() else { return };
+        let Some(founding) = ledger.founding() else { return Ok(()) };
         for (i, place) in self.catalogue.places.iter().enumerate() {
             let terms = set.policy(&place.policy).map(|policy| {
                 let limit = policy.overrides_by_hash(&founding.subject_key).get(&place.subject).copied().unwrap_or(policy.limit);
@@ -234,10 +256,16 @@ impl Watch {
                 let whole = limit.capacity().max(sum);
                 Terms { budget: policy.budget(place.subject), limit, whole, floors, pool: limit.capacity().minus(sum) }
             });
+            // of units, a smaller limit holds from the next window on
+            self.widened |= terms.as_ref().is_some_and(|terms| terms.limit.shape() == Shape::Allowance);
             self.widened |= terms.as_ref().is_some_and(|terms| terms.whole != terms.limit.capacity());
             self.admissions.retune(now, i, self.terms[i].as_ref(), terms.as_ref());
+            if let Some(terms) = &terms {
+                self.counts.check(now, i, terms)?;
+            }
             self.terms[i] = terms;
         }
+        Ok(())
     }
 }
 

@@ -5,8 +5,11 @@ use crate::simulation::Micros;
 use crate::simulation::SECOND;
 use crate::simulation::call::{Call, InFlight, Outcome};
 use crate::simulation::fault::Fault;
-use quorate_ledger::StampedHeartbeat;
-use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Number};
+use quorate_ledger::{Plan, StampedHeartbeat};
+use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number};
+use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::units::{Capacity, MicroTokens};
+use std::collections::BTreeMap;
 
 /// The shortest span between two heartbeats, unless the first gave something up.
 const EAGER: Micros = SECOND / 4;
@@ -76,7 +79,9 @@ impl World {
         };
         self.tell(Some(r), || {
             let echo = beat.echo.map_or("nothing".to_owned(), |stamp| stamp.number.to_string());
-            format!("heartbeat {} to coordinator {node}, echo {echo}, {} reports", beat.number, beat.reports.len())
+            let spent: String = beat.spent.iter().map(|s| format!(", spent {} of {}", s.units, s.label.start().as_micros())).collect();
+            let drained: String = beat.drained.iter().map(|(_, stamp)| format!(", drained {}", stamp.number)).collect();
+            format!("heartbeat {} to coordinator {node}, echo {echo}, {} reports{spent}{drained}", beat.number, beat.reports.len())
         });
         if self.hazard(Fault::HeartbeatDoubled) {
             self.send(Event::Arrive { r, node, beat: Box::new(beat.clone()) });
@@ -98,16 +103,40 @@ impl World {
 
     pub(super) fn arrive(&mut self, r: usize, node: usize, beat: Heartbeat) {
         let number = beat.number;
-        let Some(entry) = self.cluster.stamp(node, beat, self.now) else {
+        let Some(mut entry) = self.cluster.stamp(node, beat, self.now) else {
             self.network.ask_another(r);
             return;
         };
+        if self.hazard(Fault::PlansAtRandom) {
+            entry.plans = self.plans_at_random(&entry.heartbeat);
+        }
         self.tell(Some(r), || format!("heartbeat {number} dated {:?} by {:?}", entry.at, entry.office));
         let delay = match self.hazard(Fault::CommitLate) {
             true => self.chance.between(100_000, 6 * SECOND),
             false => self.chance.between(100, 20_000),
         };
         self.schedule(delay, Event::Commit { r, node, entry: Box::new(entry) });
+    }
+
+    /// Any plan at all for what a heartbeat reports: the ledger offers of it what R4 allows.
+    fn plans_at_random(&mut self, beat: &Heartbeat) -> Vec<Plan> {
+        let budgets: Vec<BudgetId> = beat.reports.iter().map(|report| report.budget.clone()).collect();
+        budgets.into_iter().map(|budget| Plan { budget, targets: self.targets_at_random() }).collect()
+    }
+
+    fn targets_at_random(&mut self) -> BTreeMap<RegionName, Holding> {
+        let names = self.catalogue.regions.clone();
+        let mut part = |n: u64| {
+            let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
+            let units = if self.chance.per_mille(500) { 0 } else { self.chance.between(1, n) };
+            Capacity::new(tokens(units), tokens(units))
+        };
+        let mut target = |name: &RegionName| {
+            let lenders = names.iter().filter(|lender| *lender != name);
+            let borrowed = lenders.map(|lender| (lender.clone(), part(12))).filter(|(_, loan)| !loan.is_zero()).collect();
+            (name.clone(), Holding { pool: part(30), lent: part(12), borrowed })
+        };
+        names.iter().map(&mut target).collect()
     }
 
     pub(super) fn commit(&mut self, r: usize, node: usize, entry: StampedHeartbeat) {
@@ -156,12 +185,12 @@ impl World {
                 return self.wait_for_store(r, ticket, call);
             } else if self.chance.per_mille(250) {
                 let (delay, answer_after) = (self.chance.between(10, 1_000), self.chance.between(0, 1_000));
-                let call = Box::new(InFlight { ticket, call, answered: true });
+                let call = Box::new(InFlight { ticket, call, run: self.regions[r].store.run(), answered: true });
                 return self.schedule(delay, Event::Effect { r, call, answer_after });
             } else {
                 self.perform(r, &call)
             };
-            next = self.regions[r].proceed(outcome, self.now, &mut self.chance);
+            next = self.regions[r].proceed(outcome, self.now);
         }
         self.follow(r);
     }
@@ -169,13 +198,23 @@ impl World {
     fn die_asking(&mut self, r: usize, ticket: u64, call: Call) {
         self.tell(Some(r), || "the agent dies with a call under way".to_owned());
         let delay = self.chance.pick(&[0, 0, 1_000, 3 * SECOND]);
-        self.schedule(delay, Event::Effect { r, call: Box::new(InFlight { ticket, call, answered: false }), answer_after: 0 });
+        self.schedule(
+            delay,
+            Event::Effect {
+                r,
+                call: Box::new(InFlight { ticket, call, run: self.regions[r].store.run(), answered: false }),
+                answer_after: 0,
+            },
+        );
         self.kill(r);
     }
 
     fn wait_for_store(&mut self, r: usize, ticket: u64, call: Call) {
         let (effect, answer_after) = (self.chance.between(1_000, 4 * SECOND), self.chance.pick(&[0, 1_000, SECOND, 3 * SECOND]));
-        self.schedule(effect, Event::Effect { r, call: Box::new(InFlight { ticket, call, answered: true }), answer_after });
+        self.schedule(
+            effect,
+            Event::Effect { r, call: Box::new(InFlight { ticket, call, run: self.regions[r].store.run(), answered: true }), answer_after },
+        );
         self.schedule(STORE_TIMEOUT, Event::TimedOut { r, ticket });
     }
 
@@ -193,7 +232,8 @@ impl World {
     }
 
     pub(super) fn take_effect(&mut self, r: usize, call: InFlight, answer_after: Micros) {
-        let outcome = self.perform(r, &call.call);
+        let lost = call.run != self.regions[r].store.run();
+        let outcome = if lost { Outcome::Unknown } else { self.perform(r, &call.call) };
         if call.answered {
             match answer_after {
                 0 => self.done(r, call.ticket, outcome),
@@ -212,7 +252,7 @@ impl World {
             return self.schedule(paused_until - self.now, Event::Done { r, ticket, outcome });
         }
         self.touch(r);
-        match self.regions[r].proceed(outcome, self.now, &mut self.chance) {
+        match self.regions[r].proceed(outcome, self.now) {
             Some(call) => self.issue(r, call),
             None => self.follow(r),
         }
@@ -234,7 +274,8 @@ pub(super) fn in_words(answer: &Answer) -> String {
                 response.offers.iter().map(|offer| format!("{} {}", offer.budget.policy, holding_in_words(&offer.holding))).collect();
             let lenders: Vec<String> = response.lenders.iter().map(|(name, left)| format!("{name} {left:?}")).collect();
             let kind = if response.full { "full" } else { "renewed" };
-            format!("{kind}, policies {:?}, offers [{}], promises [{}]", response.policies, offers.join("; "), lenders.join(", "))
+            let grants = grants_in_words(&response.grants);
+            format!("{kind}, policies {:?}, offers [{}], promises [{}]{grants}", response.policies, offers.join("; "), lenders.join(", "))
         }
         Answer::Stale { newest } => format!("stale, the newest is {newest}"),
         Answer::UnknownRegion => "unknown region".to_owned(),
@@ -247,13 +288,18 @@ fn holding_in_words(holding: &Holding) -> String {
     format!("pool {}, lent {}, borrowed [{}]", part(holding.pool), part(holding.lent), loans.join(", "))
 }
 
+fn grants_in_words(grants: &[Grant]) -> String {
+    let grant = |g: &Grant| format!(", grants {} of {}, used at most {}", g.granted, g.label.start().as_micros(), g.used_at_most);
+    grants.iter().map(grant).collect()
+}
+
 fn call_in_words(call: &Call) -> String {
     match call {
         Call::Open(opening) => format!("opens session {}", opening.session),
         Call::Take(number) => format!("takes {number}"),
         Call::Write(change) => {
             let parts = change.settlements.iter().map(|s| format!("{} {}", s.budget.policy, holding_in_words(&s.holding)));
-            format!("writes for {}: {}", change.number, parts.collect::<Vec<_>>().join("; "))
+            format!("writes for {}: {}{}", change.number, parts.collect::<Vec<_>>().join("; "), grants_in_words(&change.grants))
         }
         Call::Finish(finish) => {
             let changed = finish.changed.len();

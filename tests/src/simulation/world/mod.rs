@@ -146,6 +146,9 @@ impl World {
         self.schedule(0, Event::Elect { restarted: false });
         for r in 0..self.regions.len() {
             self.schedule(1, Event::Start { r });
+            if self.profile.several {
+                self.regions[r].start_follower(0, &mut self.chance);
+            }
             self.schedule(10, Event::Ask { r });
             self.schedule(2 * SECOND, Event::Replicate { r });
             self.schedule(3 * SECOND, Event::BackUp { r });
@@ -232,8 +235,9 @@ impl World {
     /// True once all is well again.
     fn heals(&self, hot: usize) -> Result<bool, Violation> {
         let Some(what) = healing::unwell(self.now, &self.watch, &self.cluster.ledger, &self.regions, hot) else { return Ok(true) };
-        match self.pulses.iter().all(|pulse| pulse.healing >= healing::HEARTBEATS) {
-            true => Err(healing::too_long(self.now, what)),
+        let most = healing::heartbeats(self.profile.longest_drain());
+        match self.pulses.iter().all(|pulse| pulse.healing >= most) {
+            true => Err(healing::too_long(self.now, most, what)),
             false => Ok(false),
         }
     }

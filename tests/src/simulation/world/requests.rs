@@ -6,6 +6,7 @@ use crate::simulation::SECOND;
 use crate::simulation::fault::Fault;
 use crate::simulation::invariants::Violation;
 use crate::simulation::request::{Asked, Verdict};
+use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
 
 /// Decisions in a row at most: clients take what is there.
@@ -63,11 +64,22 @@ impl World {
                 self.put_question(r, places, cost);
                 break;
             }
+            if self.profile.several && self.chance.per_mille(500) {
+                let late = if self.chance.per_mille(100) { 3 * SECOND } else { 20_000 };
+                let heard = self.now + self.chance.between(0, late);
+                let verdict = self.regions[r].ask_follower(places.clone(), cost, self.now, heard);
+                self.touch(r);
+                self.conclude(r, verdict, cost)?;
+                continue;
+            }
             let verdict = self.regions[r].ask(places.clone(), cost, self.now);
             let refused = verdict.refused;
             if refused {
-                self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
                 self.hurry(r);
+            }
+            // of several agents each sees a part of the lease
+            if refused && !self.profile.several {
+                self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
             }
             self.conclude(r, verdict, cost)?;
             if (refused && n > 0) || mood != Mood::Hot || self.touched[r] {
@@ -81,7 +93,8 @@ impl World {
     fn cost(&mut self, place: usize, mood: Mood) -> MicroTokens {
         let tokens = self.watch.terms(place).map_or(1, |terms| match self.hot {
             // a cost that no burst could hold is no demand
-            Some(_) => terms.whole.rate.min(terms.whole.burst).tokens_floor() / 2,
+            Some(_) if terms.limit.shape() == Shape::Flow => terms.whole.rate.min(terms.whole.burst).tokens_floor() / 2,
+            Some(_) => terms.whole.burst.tokens_floor(),
             None if mood == Mood::Vain => terms.whole.burst.tokens_floor() + 1,
             None => self.chance.between(1, 1 + terms.whole.burst.tokens_floor() / 4),
         });

@@ -31,9 +31,12 @@ impl World {
         match fault {
             Fault::RegionCutOff | Fault::RegionCutFromSome | Fault::RegionHearsNothing => self.cut(fault, r),
             Fault::LeaderLost | Fault::LeaderRestarted | Fault::LeaderIsolated => self.strike_leader(fault),
-            Fault::AgentKilled | Fault::AgentPaused | Fault::MachineSlept | Fault::MachineRebooted | Fault::DiskLost => {
-                self.strike_agent(fault, r)
-            }
+            Fault::AgentKilled
+            | Fault::FollowerReplaced
+            | Fault::AgentPaused
+            | Fault::MachineSlept
+            | Fault::MachineRebooted
+            | Fault::DiskLost => self.strike_agent(fault, r),
             Fault::StoreLost | Fault::StoreRestored | Fault::StoreFailedOver => self.strike_store(fault, r),
             Fault::ClockForward | Fault::ClockBack => self.step_clock(fault, r),
             Fault::RegionFenced => self.stop_for_fence(),
@@ -92,6 +95,7 @@ impl World {
         }
         let span = self.chance.between(SECOND / 10, 9 * SECOND).min(TROUBLE.saturating_sub(self.now));
         match fault {
+            Fault::FollowerReplaced => self.regions[r].start_follower(self.now, &mut self.chance),
             Fault::AgentPaused => self.regions[r].paused_until = self.now + span,
             Fault::MachineSlept => {
                 self.regions[r].paused_until = self.now + span;
@@ -178,7 +182,7 @@ impl World {
             return false;
         }
         self.regions[r].crash();
-        self.regions[r].stopped = true;
+        (self.regions[r].stopped, self.regions[r].follower) = (true, None);
         self.touch(r);
         self.schedule(SECOND, Event::Fence { r });
         true

@@ -10,7 +10,6 @@ use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record,
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::names::RegionName;
-use quorate_shared::time::StoreTime;
 use quorate_shared::units::{Capacity, MAX_EXACT};
 use std::collections::BTreeMap;
 
@@ -52,7 +51,7 @@ impl Response {
 struct View {
     leased: bool,
     whole_floor: bool,
-    lapsed: Vec<RegionName>,
+    standing: Vec<RegionName>,
     dated: Response,
     policies: Option<PoliciesInForce>,
 }
@@ -107,7 +106,7 @@ fn view() -> impl Strategy<Value = View> {
     let small = || prop_oneof![12 => Just(0i64), 1 => -1..=1i64];
     let dated = (small(), small()).prop_map(|(sessions, seqs)| Response { sessions, seqs });
     (any::<bool>(), proptest::bool::weighted(0.3), lenders(), dated, proptest::option::weighted(0.05, policies()))
-        .prop_map(|(leased, whole_floor, lapsed, dated, policies)| View { leased, whole_floor, lapsed, dated, policies })
+        .prop_map(|(leased, whole_floor, standing, dated, policies)| View { leased, whole_floor, standing, dated, policies })
 }
 
 fn cost() -> impl Strategy<Value = u64> {
@@ -169,8 +168,9 @@ impl Both<'_> {
         LeaseView {
             leased: view.leased,
             whole_floor: view.whole_floor,
-            lapsed_lenders: view.lapsed.iter().cloned().collect(),
+            standing_lenders: view.standing.iter().cloned().collect(),
             number: view.dated.after(record.number()),
+            nonce: record.nonce,
             policies: view.policies.unwrap_or(record.policies),
             ..LeaseView::default()
         }
@@ -213,7 +213,7 @@ impl Both<'_> {
             Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
             Operation::Decide { charges, view } => self.decide(charges, view),
             Operation::Open { newer, burn, policies } => {
-                let opening = Opening { session: self.record().session + newer, burn: *burn, policies: *policies };
+                let opening = Opening { session: self.record().session + newer, nonce: u64::MAX - newer, burn: *burn, policies: *policies };
                 let expected = self.memory.open_session(self.now, &opening, &self.identity);
                 let got = self.runtime.block_on(self.redis.open_session(&opening));
                 same(expected, got)
@@ -269,8 +269,16 @@ impl Both<'_> {
         let budget = Self::budget(0);
         let changed = changed.map(|former| ChangedPolicy { policy: budget.policy, generation: budget.generation, former });
         let stamp = super::genesis(self.number(response)).stamp;
-        let finish =
-            Finish { stamp, renewal: renewal(), policies, full, genesis: genesis && full, lapsed, changed: changed.into_iter().collect() };
+        let finish = Finish {
+            stamp,
+            renewal: renewal(),
+            clock_at_least: StoreTime::ZERO,
+            policies,
+            full,
+            genesis: genesis && full,
+            lapsed,
+            changed: changed.into_iter().collect(),
+        };
         let expected = self.memory.finish(self.now, &finish);
         same(expected, self.runtime.block_on(self.redis.finish(&finish)))
     }
@@ -410,7 +418,7 @@ fn the_scripts_answer_as_the_store_in_memory_does() {
 /// Plays `operations` at ten tokens a second, then a question of five tokens.
 fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
     let floor = Capacity::new(tokens(10), tokens(20));
-    let view = View { leased: false, whole_floor: false, lapsed: vec![], dated: Response::PRESENT, policies: None };
+    let view = View { leased: false, whole_floor: false, standing: vec![], dated: Response::PRESENT, policies: None };
     let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view };
     let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
     Stage::new().play(1_790_000_000_000_000, 0, [1_000_000; SUBJECTS], &all).expect("the same");

@@ -13,7 +13,7 @@ use quorate_limiter::record::{Finish, Opening, Renewal};
 use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::Limit;
-use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::time::{Drift, LeaderTime, StoreTime};
 use quorate_shared::units::MicroTokens;
 use server::Server;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn decide(store: &RedisStore, charges: &[Charge]) -> Decision {
 }
 
 fn opening(session: u64) -> Opening {
-    Opening { session, burn: false, policies: PoliciesInForce::default() }
+    Opening { session, nonce: 7, burn: false, policies: PoliciesInForce::default() }
 }
 
 /// The end of response `number` in a region where nothing was admitted before.
@@ -82,7 +82,16 @@ fn renewal() -> Renewal {
 
 fn genesis(number: Number) -> Finish {
     let stamp = Stamp { number, office: Office { term: 3, process: u64::MAX }, at: LeaderTime::from_micros(u64::MAX) };
-    Finish { stamp, renewal: renewal(), policies: PoliciesInForce::default(), full: true, genesis: true, lapsed: false, changed: vec![] }
+    Finish {
+        stamp,
+        renewal: renewal(),
+        clock_at_least: StoreTime::ZERO,
+        policies: PoliciesInForce::default(),
+        full: true,
+        genesis: true,
+        lapsed: false,
+        changed: vec![],
+    }
 }
 
 /// Opens session 1 and applies its first response: buckets are full.

@@ -1,0 +1,48 @@
+//! docs/protocol.md, "Share": what all regions together took in the last `d` is within the limit,
+//! at every instant.
+//!
+//! A change of the limit holds from its activation on, for what was taken before it too.
+
+use super::{Terms, Violation};
+use crate::simulation::Micros;
+use quorate_shared::policy::Shape;
+use quorate_shared::units::MicroTokens;
+use std::collections::VecDeque;
+
+const RULE: &str = "past use within the limit";
+
+/// What was taken when, by place.
+#[derive(Debug)]
+pub struct Counts {
+    taken: Vec<VecDeque<(Micros, MicroTokens)>>,
+}
+
+impl Counts {
+    /// Nothing was taken yet.
+    pub fn new(places: usize) -> Self {
+        Self { taken: vec![VecDeque::new(); places] }
+    }
+
+    /// Counts an admission at `now`.
+    pub fn admit(&mut self, now: Micros, place: usize, terms: &Terms, cost: MicroTokens) -> Result<(), Violation> {
+        self.taken[place].push_back((now, cost));
+        self.check(now, place, terms)
+    }
+
+    /// Checks what counts at `now` under these terms.
+    pub fn check(&mut self, now: Micros, place: usize, terms: &Terms) -> Result<(), Violation> {
+        if terms.limit.shape() != Shape::Share {
+            return Ok(());
+        }
+        let keep = u64::try_from(terms.limit.drain().as_micros()).unwrap_or(u64::MAX);
+        let taken = &mut self.taken[place];
+        while taken.front().is_some_and(|(at, _)| now - at >= keep) {
+            taken.pop_front();
+        }
+        let sum = taken.iter().map(|(_, units)| *units).fold(MicroTokens::ZERO, MicroTokens::saturating_add);
+        match sum <= terms.whole.burst {
+            true => Ok(()),
+            false => Err(Violation { at: now, rule: RULE, what: format!("{}: {sum} count of {}", terms.budget, terms.whole.burst) }),
+        }
+    }
+}
