@@ -44,12 +44,13 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::SpentReadEarly, 119, 2_000),
 ];
 
-/// Mistakes that too few schedules show: none of 100,000 did when this was written, though each has been
-/// caught before. `simulate --teeth` goes on looking for them.
+/// Mistakes that too few schedules show for a test, though each has been caught before.
+/// `simulate --teeth` goes on looking for them.
 ///
-/// Since bursts stay in their regions, a hot region that lapses has little to gain by the first. The other two
-/// need a region that lends while it borrows, with use of its own that is about to age: before the
-/// last change of the allocator one schedule in 50,000 showed them.
+/// Since bursts stay in their regions, a hot region that lapses has little to gain by the first: 80,000
+/// schedules of its kind did not show it. The second needs a region that lends while it borrows, with
+/// use of its own that is about to age: one in 50,000 of its kind, before the allocator last
+/// changed; it was not searched for since. The third was not shown by 40,000 of its kind.
 pub const RARELY_CAUGHT: &[Mistake] = &[Mistake::RefillOverLapse, Mistake::DrainedByNominalShare, Mistake::PromiseOfUndrained];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {
