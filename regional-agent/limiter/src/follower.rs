@@ -6,12 +6,11 @@
 //! applied (the receipt of the first answer that shows so).
 
 use crate::decision::LeaseView;
-use crate::record::{Record, Renewal};
-use quorate_shared::heartbeat::{LONGEST_LEASE, Number};
-use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::time::{Drift, LocalTime};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use crate::horizons::Horizons;
+use crate::record::Record;
+use quorate_shared::heartbeat::{Number, PoliciesInForce};
+use quorate_shared::time::LocalTime;
+use std::collections::BTreeMap;
 
 /// How many sendings are told apart.
 const MOST_SENDINGS: usize = 64;
@@ -42,29 +41,14 @@ pub struct Follower {
     /// The response whose terms are known, and the nonce of its session.
     number: Number,
     nonce: u64,
-    /// `D`.
-    lease_horizon: LocalTime,
-    /// `U`.
-    floor_horizon: LocalTime,
-    /// `D_j`.
-    lender_horizons: BTreeMap<RegionName, LocalTime>,
-    /// `D_j` of each budget with a drain.
-    loan_horizons: BTreeMap<BudgetId, BTreeMap<RegionName, LocalTime>>,
+    horizons: Horizons,
 }
 
 impl Follower {
     /// An agent that starts at `now`: no lease until it has seen a number drawn, and no whole
     /// floor before any earlier promise is over.
     pub fn new(now: LocalTime) -> Self {
-        Self {
-            sendings: BTreeMap::new(),
-            number: Number::default(),
-            nonce: 0,
-            lease_horizon: LocalTime::ZERO,
-            floor_horizon: now.after(Drift::MAX.stretch(LONGEST_LEASE)),
-            lender_horizons: BTreeMap::new(),
-            loan_horizons: BTreeMap::new(),
-        }
+        Self { sendings: BTreeMap::new(), number: Number::default(), nonce: 0, horizons: Horizons::start(now) }
     }
 
     /// A script sent at `sent` was answered. True if it showed a response whose terms are not
@@ -86,18 +70,13 @@ impl Follower {
         if number <= self.number && record.nonce == self.nonce {
             return;
         }
-        let Renewal { lease, drift, lenders, drained_lenders } = renewal;
-        self.floor_horizon = self.floor_horizon.max(received.after(drift.stretch(*lease)));
+        self.horizons.extend_floor(received, renewal);
         if let Some(sent) = self.sent_before(number) {
-            let until = |span: Duration| sent.after(drift.shrink(span));
-            self.lease_horizon = self.lease_horizon.max(until(*lease));
-            raise(&mut self.lender_horizons, lenders, until);
-            for (budget, promises) in drained_lenders {
-                raise(self.loan_horizons.entry(budget.clone()).or_default(), promises, until);
-            }
+            self.horizons.extend_lease(sent, renewal);
+            self.horizons.extend_promises(sent, renewal);
         }
         (self.number, self.nonce) = (number, record.nonce);
-        self.loan_horizons.retain(|budget, _| record.holdings.contains_key(budget));
+        self.horizons.keep_loans(|budget| record.holdings.contains_key(budget));
         // a later response needs no earlier sending than the last
         let newest = self.sendings.range(..number).next_back().map(|(n, _)| *n);
         self.sendings.retain(|n, _| newest.is_none_or(|newest| *n >= newest));
@@ -109,53 +88,34 @@ impl Follower {
     }
 
     /// What holds at `now`, by the policies in force in the store.
-    pub fn view(&self, now: LocalTime, policies: quorate_shared::heartbeat::PoliciesInForce) -> LeaseView {
-        let standing = |horizons: &BTreeMap<RegionName, LocalTime>| -> BTreeSet<RegionName> {
-            horizons.iter().filter(|(_, horizon)| now < **horizon).map(|(name, _)| name.clone()).collect()
-        };
-        LeaseView {
-            leased: now < self.lease_horizon,
-            whole_floor: now >= self.floor_horizon,
-            floor_passed: now.since(self.floor_horizon),
-            standing_lenders: standing(&self.lender_horizons),
-            standing_loans: self.loan_horizons.iter().map(|(id, horizons)| (id.clone(), standing(horizons))).collect(),
-            number: self.number,
-            nonce: self.nonce,
-            policies,
-        }
+    pub fn view(&self, now: LocalTime, policies: PoliciesInForce) -> LeaseView {
+        LeaseView { number: self.number, nonce: self.nonce, policies, ..self.horizons.view(now) }
     }
 
     /// Until when all that [`view`](Self::view) at `now` says may be used holds. An admission that
     /// used a leased part counts only if the answer came before.
     pub fn view_horizon(&self, now: LocalTime) -> LocalTime {
-        let of_loans = self.loan_horizons.values().flat_map(BTreeMap::values);
-        let standing = self.lender_horizons.values().chain(of_loans).filter(|horizon| now < **horizon);
-        standing.copied().fold(self.lease_horizon, LocalTime::min)
+        self.horizons.view_horizon(now, |_| true)
     }
 
     /// `D`.
     pub fn lease_horizon(&self) -> LocalTime {
-        self.lease_horizon
+        self.horizons.lease()
     }
 
     /// `U`.
     pub fn floor_horizon(&self) -> LocalTime {
-        self.floor_horizon
-    }
-}
-
-fn raise(horizons: &mut BTreeMap<RegionName, LocalTime>, promises: &BTreeMap<RegionName, Duration>, until: impl Fn(Duration) -> LocalTime) {
-    for (lender, remaining) in promises {
-        let horizon = horizons.entry(lender.clone()).or_default();
-        *horizon = (*horizon).max(until(*remaining));
+        self.horizons.floor()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::heartbeat::{Office, PoliciesInForce, Stamp};
-    use quorate_shared::time::LeaderTime;
+    use crate::record::Renewal;
+    use quorate_shared::heartbeat::{Office, Stamp};
+    use quorate_shared::time::{Drift, LeaderTime};
+    use std::time::Duration;
 
     const LEASE: Duration = Duration::from_secs(5);
 

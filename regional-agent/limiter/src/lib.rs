@@ -7,6 +7,7 @@ pub mod decision;
 pub mod demand;
 mod draining;
 pub mod follower;
+mod horizons;
 pub mod lease_book;
 pub mod matching;
 pub mod pace;

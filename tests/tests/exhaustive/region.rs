@@ -326,10 +326,10 @@ impl Region {
         let lost_at = self.record().lost_at.filter(|_| !limit.drain().is_zero());
         let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at, clock: StoreTime::ZERO, ..self.record().clone() };
         let (book, store) = (format!("{book:?}"), format!("{store:?}"));
-        let (before, _, after) = around(&book, "received: ", "lease_horizon: ");
+        let (before, _, after) = around(&book, "received: ", "horizons: ");
         let (_, past_use, _) = around(&store, ", logs: ", ", units: ");
         format!(
-            "{which} {record:?} {past_use} {run} {before} lease_horizon: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
+            "{which} {record:?} {past_use} {run} {before} horizons: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
         )
     }
 }
