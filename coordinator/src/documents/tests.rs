@@ -106,7 +106,7 @@ const FIELDS: &[Case] = &[
         "per: [tenant]\n    overrides:\n      - {subject: {tenant: [a]}, limit: {algorithm: sliding-log, rate: 1/s}}\n      - acme",
         &[
             "7:28: /policies/0/overrides/0/subject/tenant: expected a value, found a list",
-            "7:53: /policies/0/overrides/0/limit/algorithm: this version serves `token-bucket` only, not `sliding-log`",
+            "7:53: /policies/0/overrides/0/limit/algorithm: the policy's algorithm is `token-bucket`, and an override has that of its policy",
             "8:9: /policies/0/overrides/1: expected a map with `subject`, `limit`, found the text `acme`",
         ],
     ),
@@ -131,12 +131,16 @@ const LIMITS: &[Case] = &[
     (
         "{}",
         &[
-            "4:12: /policies/0/limit/algorithm: `algorithm` is missing: this version serves `token-bucket`",
-            "4:12: /policies/0/limit/rate: `rate` is missing, such as `rate: 100/s`",
+            "4:12: /policies/0/limit: `algorithm` is missing: `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `concurrency`",
         ],
     ),
     ("{algorithm: token-bucket}", &["4:12: /policies/0/limit/rate: `rate` is missing, such as `rate: 100/s`"]),
-    ("{rate: 100/s}", &["4:12: /policies/0/limit/algorithm: `algorithm` is missing: this version serves `token-bucket`"]),
+    (
+        "{rate: 100/s}",
+        &[
+            "4:12: /policies/0/limit: `algorithm` is missing: `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `concurrency`",
+        ],
+    ),
     (
         "{algorithm: token-bucket, rate: 100}",
         &["4:44: /policies/0/limit/rate: `100` is not a rate: per what? Write for example `100/s` or `100/min`"],
@@ -176,26 +180,64 @@ const LIMITS: &[Case] = &[
     ),
     (
         "{algorithm: token-bukcet, rate: 1/s}",
-        &["4:24: /policies/0/limit/algorithm: expected `token-bucket`, found `token-bukcet`; did you mean `token-bucket`?"],
-    ),
-    ("{algorithm: leaky-bucket, rate: 1/s}", &["4:24: /policies/0/limit/algorithm: expected `token-bucket`, found `leaky-bucket`"]),
-    (
-        "{algorithm: fixed-window, units: 10000, window: month, time-zone: Europe/Berlin}",
-        &["4:24: /policies/0/limit/algorithm: this version serves `token-bucket` only, not `fixed-window`"],
+        &["4:24: /policies/0/limit/algorithm: there is no algorithm `token-bukcet`; did you mean `token-bucket`?"],
     ),
     (
-        "{algorithm: sliding-window, units: 600, window: 1min}",
-        &["4:24: /policies/0/limit/algorithm: this version serves `token-bucket` only, not `sliding-window`"],
+        "{algorithm: leaky-bucket, rate: 1/s}",
+        &[
+            "4:24: /policies/0/limit/algorithm: there is no algorithm `leaky-bucket`; expected one of `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `concurrency`",
+        ],
     ),
     (
-        "{algorithm: sliding-log, units: 5, window: 15min}",
-        &["4:24: /policies/0/limit/algorithm: this version serves `token-bucket` only, not `sliding-log`"],
+        "{algorithm: fixed-window}",
+        &[
+            "4:12: /policies/0/limit/units: `units` is missing, such as `units: 600`",
+            "4:12: /policies/0/limit/window: `window` is missing: a length such as `1min`, or one of `hour`, `day`, `week`, `month`, `year`",
+        ],
     ),
     (
-        "{algorithm: concurrency, slots: 50, max-hold: 60s}",
-        &["4:24: /policies/0/limit/algorithm: this version serves `token-bucket` only, not `concurrency`"],
+        "{algorithm: fixed-window, units: 10000, window: month, time-zone: Europe/Berln}",
+        &["4:78: /policies/0/limit/time-zone: there is no time zone `Europe/Berln`; did you mean `Europe/Berlin`?"],
     ),
-    ("{algorithm: 5}", &["4:24: /policies/0/limit/algorithm: expected `token-bucket`, found the number `5`"]),
+    (
+        "{algorithm: fixed-window, units: 10000, window: 1h, time-zone: Europe/Berlin}",
+        &[
+            "4:75: /policies/0/limit/time-zone: a window of a fixed length has no time zone: it begins at multiples of its length since 1970, UTC",
+        ],
+    ),
+    (
+        "{algorithm: fixed-window, units: 10000, window: months}",
+        &["4:60: /policies/0/limit/window: there is no window `months`; did you mean `month`?"],
+    ),
+    (
+        "{algorithm: fixed-window, units: -1, window: 10}",
+        &[
+            "4:45: /policies/0/limit/units: `-1` is not an amount of tokens: it cannot be negative",
+            "4:57: /policies/0/limit/window: expected a length such as `1min`, or a unit of the calendar such as `month`, found the number `10`",
+        ],
+    ),
+    (
+        "{algorithm: sliding-window, units: 600, window: 500us}",
+        &["4:60: /policies/0/limit/window: it is 500us; at least 1ms and at most 100 years"],
+    ),
+    (
+        "{algorithm: sliding-log, units: 5, window: month}",
+        &[
+            "4:55: /policies/0/limit/window: `month` is not a duration: write a whole number and a unit (us, ms, s, min, h, d), such as `10s`",
+        ],
+    ),
+    (
+        "{algorithm: concurrency, slots: 50}",
+        &[
+            "4:12: /policies/0/limit/max-hold: `max-hold` is missing: how long a request may take, such as `max-hold: 60s`; after that its slot is free",
+        ],
+    ),
+    (
+        "{algorithm: 5}",
+        &[
+            "4:24: /policies/0/limit/algorithm: expected one of `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `concurrency`, found the number `5`",
+        ],
+    ),
     (
         "{algorithm: token-bucket, rate: 1/s, window: 5s}",
         &["4:49: /policies/0/limit/window: unknown key `window`; known here: `algorithm`, `rate`, `burst`"],
@@ -421,7 +463,7 @@ fn mistakes_without_end_are_counted() {
     let regions: String = (0..20_000).map(|i| format!("R{i}: {{}}, ")).collect();
     let told = told(format!("regions: {{us: {{}}}}\npolicies:\n  - {{name: a, floor: {{{regions}}}, limit: {{}}}}\n").as_bytes());
     assert_eq!(told.len(), 501);
-    assert_eq!(told[500], "and 39502 more mistakes");
+    assert_eq!(told[500], "and 39501 more mistakes");
 }
 
 #[test]

@@ -6,6 +6,9 @@
 pub mod floors;
 pub mod read;
 pub mod render;
+pub mod window;
+
+pub use window::{CalendarUnit, TimeZone, Window};
 
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use crate::time::{StoreTime, WindowLabel};
@@ -95,11 +98,20 @@ pub enum Limit {
         /// At least one token, at most [`crate::units::MAX_EXACT`].
         burst: MicroTokens,
     },
-    /// So many units in each window; windows begin at multiples of their length since 1970, UTC.
+    /// So many units in each window.
     FixedWindow {
         /// At most [`crate::units::MAX_EXACT`].
         units: MicroTokens,
-        /// The length of one window.
+        /// From when to when they may be spent.
+        window: Window,
+    },
+    /// At most so many units in about any interval as long as the window: what was taken in the present
+    /// window counts in full, and what was taken in the one before by the part of that which the interval
+    /// still covers, as if it had been taken evenly. Windows begin at multiples of their length since 1970, UTC.
+    SlidingWindow {
+        /// At most [`crate::units::MAX_EXACT`].
+        units: MicroTokens,
+        /// The length of the interval.
         window: Duration,
     },
     /// At most so many units in any interval as long as the window.
@@ -108,6 +120,13 @@ pub enum Limit {
         units: MicroTokens,
         /// How long a unit counts after it was taken.
         window: Duration,
+    },
+    /// So many requests at once.
+    Concurrency {
+        /// At most [`crate::units::MAX_EXACT`].
+        slots: MicroTokens,
+        /// A slot that is not given back ends by itself after so long.
+        max_hold: Duration,
     },
 }
 
@@ -129,31 +148,36 @@ impl Limit {
         match self {
             Self::TokenBucket { .. } => "token-bucket",
             Self::FixedWindow { .. } => "fixed-window",
+            Self::SlidingWindow { .. } => "sliding-window",
             Self::SlidingLog { .. } => "sliding-log",
+            Self::Concurrency { .. } => "concurrency",
         }
     }
 
     /// The window that an instant of a store's wall clock lies in, of a limit that has windows.
     pub fn window_at(self, now: StoreTime) -> Option<WindowLabel> {
         match self {
-            Self::FixedWindow { window, .. } => {
-                let length = u64::try_from(window.as_micros()).unwrap_or(u64::MAX).max(1);
-                Some(WindowLabel::beginning_at(StoreTime::from_micros(now.as_micros() / length * length)))
-            }
-            Self::TokenBucket { .. } | Self::SlidingLog { .. } => None,
+            Self::FixedWindow { window, .. } => Some(window.at(now)),
+            Self::TokenBucket { .. } | Self::SlidingWindow { .. } | Self::SlidingLog { .. } | Self::Concurrency { .. } => None,
         }
     }
 
     /// When a window ends, of a limit that has windows.
     pub fn end_of(self, label: WindowLabel) -> StoreTime {
-        label.start().after(self.period())
+        match self {
+            Self::FixedWindow { window, .. } => window.end(label),
+            _ => label.start().after(self.period()),
+        }
     }
 
     /// The whole of the limit.
     pub const fn capacity(self) -> Capacity {
         match self {
             Self::TokenBucket { rate, burst, .. } => Capacity::new(rate, burst),
-            Self::FixedWindow { units, .. } | Self::SlidingLog { units, .. } => Capacity::new(MicroTokens::ZERO, units),
+            Self::FixedWindow { units, .. } | Self::SlidingWindow { units, .. } | Self::SlidingLog { units, .. } => {
+                Capacity::new(MicroTokens::ZERO, units)
+            }
+            Self::Concurrency { slots, .. } => Capacity::new(MicroTokens::ZERO, slots),
         }
     }
 
@@ -165,11 +189,13 @@ impl Limit {
         }
     }
 
-    /// The span that [`Capacity::rate`] and a demand speak of: of a window, its length.
+    /// The span that [`Capacity::rate`] and a demand speak of: of a window, its length at most.
     pub const fn period(self) -> Duration {
         match self {
             Self::TokenBucket { period, .. } => period,
-            Self::FixedWindow { window, .. } | Self::SlidingLog { window, .. } => window,
+            Self::FixedWindow { window, .. } => window.longest(),
+            Self::SlidingWindow { window, .. } | Self::SlidingLog { window, .. } => window,
+            Self::Concurrency { max_hold, .. } => max_hold,
         }
     }
 
@@ -178,7 +204,7 @@ impl Limit {
         match self {
             Self::TokenBucket { .. } => Shape::Flow,
             Self::FixedWindow { .. } => Shape::Allowance,
-            Self::SlidingLog { .. } => Shape::Share,
+            Self::SlidingWindow { .. } | Self::SlidingLog { .. } | Self::Concurrency { .. } => Shape::Share,
         }
     }
 
@@ -186,27 +212,33 @@ impl Limit {
     pub const fn drain(self) -> Duration {
         match self {
             Self::TokenBucket { .. } | Self::FixedWindow { .. } => Duration::ZERO,
+            // taken as one window begins, a unit counts a little until the next one ends
+            Self::SlidingWindow { window, .. } => window.saturating_mul(2),
             Self::SlidingLog { window, .. } => window,
+            Self::Concurrency { max_hold, .. } => max_hold,
         }
     }
 
     /// True if a budget under `other` may go on under this limit with what it has counted.
     pub fn same_kind(self, other: Self) -> bool {
-        self.shape() == other.shape() && self.period() == other.period() && self.drain() == other.drain()
+        match (self, other) {
+            (Self::TokenBucket { period, .. }, Self::TokenBucket { period: theirs, .. }) => period == theirs,
+            (Self::FixedWindow { window, .. }, Self::FixedWindow { window: theirs, .. }) => window == theirs,
+            (Self::SlidingWindow { window, .. }, Self::SlidingWindow { window: theirs, .. })
+            | (Self::SlidingLog { window, .. }, Self::SlidingLog { window: theirs, .. }) => window == theirs,
+            (Self::Concurrency { max_hold, .. }, Self::Concurrency { max_hold: theirs, .. }) => max_hold == theirs,
+            _ => false,
+        }
     }
 
     /// The window of a `RateLimit-Policy` header (`w`), in whole seconds, rounded up: the time
-    /// in which an empty bucket fills.
+    /// in which an empty bucket fills; of slots, the longest that one is held.
     pub fn window_seconds(self) -> u64 {
-        match self {
-            Self::TokenBucket { rate, period, burst } => {
-                let micros = u128::from(burst.0) * period.as_micros() / u128::from(rate.0.max(1));
-                u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
-            }
-            Self::FixedWindow { window, .. } | Self::SlidingLog { window, .. } => {
-                u64::try_from(window.as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
-            }
-        }
+        let micros = match self {
+            Self::TokenBucket { rate, period, burst } => u128::from(burst.0) * period.as_micros() / u128::from(rate.0.max(1)),
+            _ => self.period().as_micros(),
+        };
+        u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
     }
 }
 
@@ -259,7 +291,7 @@ impl CostRule {
     }
 }
 
-/// Another limit for one subject. The algorithm and the period are those of the policy.
+/// Another limit for one subject. Algorithm and period (window, max-hold) are those of the policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
     /// A value for each attribute of the policy's `per`.

@@ -3,7 +3,7 @@
 //! Whatever [`super::read::policy_set`] reads, [`document`] writes so that it reads back equal.
 //! The version and the generations are not in it: they are the ledger's, not the author's.
 
-use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
+use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Policy, PolicySet, Region, Window};
 use crate::located::{Node, Value};
 use crate::names::RegionName;
 use crate::text::{DurationText, Rate, ShareText};
@@ -34,7 +34,7 @@ impl Keys {
 /// The set as a document. Every default is written out, except what is empty or `false`.
 pub fn document(set: &PolicySet, keys: Keys) -> Node {
     let region = |(name, region): (&RegionName, &Region)| (name.as_str().to_owned(), region_fields(*region));
-    let policies = set.policies.iter().map(|p| Node::map(fields(p).into_iter().map(|(key, node)| (keys.spell(key), node))));
+    let policies = set.policies.iter().map(|p| Node::map(fields(p, keys).into_iter().map(|(key, node)| (keys.spell(key), node))));
     Node::map([("regions", Node::map(set.regions.iter().map(region))), ("policies", Node::list(policies))])
 }
 
@@ -44,9 +44,8 @@ fn region_fields(region: Region) -> Node {
     Node::map(std::iter::once(("weight", Node::number(region.weight))).chain(priority))
 }
 
-/// The fields of a policy in the order in which people write them. No field has a key in it
-/// that would be spelled differently in JSON.
-fn fields(policy: &Policy) -> Vec<(&'static str, Node)> {
+/// The fields of a policy in the order in which people write them, those in them spelled as in the document.
+fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
     let mut fields = vec![("name", Node::text(&policy.name))];
     if !policy.matches.is_empty() {
         fields.push(("match", Node::map(policy.matches.iter().map(|(name, m)| (name.clone(), matcher(m))))));
@@ -54,7 +53,8 @@ fn fields(policy: &Policy) -> Vec<(&'static str, Node)> {
     if !policy.per.is_empty() {
         fields.push(("per", Node::list(policy.per.iter().map(Node::text))));
     }
-    fields.push(("limit", Node::map(std::iter::once(("algorithm", Node::text(policy.limit.algorithm()))).chain(limit(policy.limit)))));
+    let algorithm = ("algorithm".to_owned(), Node::text(policy.limit.algorithm()));
+    fields.push(("limit", Node::map(std::iter::once(algorithm).chain(limit(policy.limit, keys)))));
     fields.push(("floor", floor(&policy.floor)));
     fields.push(("lendable", share(policy.lendable)));
     if policy.allow_overcommit {
@@ -62,7 +62,7 @@ fn fields(policy: &Policy) -> Vec<(&'static str, Node)> {
     }
     fields.push(("cost", cost(&policy.cost)));
     if !policy.overrides.is_empty() {
-        fields.push(("overrides", Node::list(policy.overrides.iter().map(overriding))));
+        fields.push(("overrides", Node::list(policy.overrides.iter().map(|one| overriding(one, keys)))));
     }
     fields.push(("on-store-failure", Node::text(on_store_failure(policy.on_store_failure))));
     fields.push(("mode", mode(policy.mode)));
@@ -81,13 +81,22 @@ fn matcher(matcher: &Matcher) -> Node {
     }
 }
 
-fn limit(limit: Limit) -> [(&'static str, Node); 2] {
-    match limit {
-        Limit::TokenBucket { rate, period, burst } => [("rate", Node::text(Rate { amount: rate, period })), ("burst", Node::number(burst))],
-        Limit::FixedWindow { units, window } | Limit::SlidingLog { units, window } => {
-            [("units", Node::number(units)), ("window", Node::text(DurationText(window)))]
+fn limit(limit: Limit, keys: Keys) -> Vec<(String, Node)> {
+    let span = |span| Node::text(DurationText(span));
+    let fields = match limit {
+        Limit::TokenBucket { rate, period, burst } => {
+            vec![("rate", Node::text(Rate { amount: rate, period })), ("burst", Node::number(burst))]
         }
-    }
+        Limit::FixedWindow { units, window: Window::Every(length) } => vec![("units", Node::number(units)), ("window", span(length))],
+        Limit::FixedWindow { units, window: Window::Calendar { unit, zone } } => {
+            vec![("units", Node::number(units)), ("window", Node::text(unit.name())), ("time-zone", Node::text(zone))]
+        }
+        Limit::SlidingWindow { units, window } | Limit::SlidingLog { units, window } => {
+            vec![("units", Node::number(units)), ("window", span(window))]
+        }
+        Limit::Concurrency { slots, max_hold } => vec![("slots", Node::number(slots)), ("max-hold", span(max_hold))],
+    };
+    fields.into_iter().map(|(key, node)| (keys.spell(key), node)).collect()
 }
 
 fn floor(floor: &FloorRule) -> Node {
@@ -112,9 +121,9 @@ fn cost(cost: &CostRule) -> Node {
     }
 }
 
-fn overriding(of: &Override) -> Node {
+fn overriding(of: &Override, keys: Keys) -> Node {
     let subject = Node::map(of.subject.iter().map(|(name, value)| (name.as_str(), Node::text(value))));
-    Node::map([("subject", subject), ("limit", Node::map(limit(of.limit)))])
+    Node::map([("subject", subject), ("limit", Node::map(limit(of.limit, keys)))])
 }
 
 const fn on_store_failure(answer: OnStoreFailure) -> &'static str {
@@ -137,6 +146,7 @@ fn mode(mode: Mode) -> Node {
 mod tests {
     use super::*;
     use crate::policy::read::policy_set;
+    use crate::policy::{CalendarUnit, TimeZone};
     use crate::units::{MAX_EXACT, MicroTokens};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -156,6 +166,33 @@ mod tests {
             let limit = Limit::TokenBucket { rate: MicroTokens(rate), period, burst: MicroTokens(burst) };
             (fill < 100 * 365 * 86_400).then_some(limit)
         })
+    }
+
+    fn kinds() -> impl Strategy<Value = Limit> {
+        let unit = prop::sample::select(CalendarUnit::ALL.to_vec());
+        let zone = prop::sample::select(TimeZone::names().collect::<Vec<_>>()).prop_map(|name| TimeZone::named(name).expect("a zone"));
+        let calendar = (unit, zone).prop_map(|(unit, zone)| Window::Calendar { unit, zone });
+        let span = || (1_000..=100 * 365 * 86_400_000_000u64).prop_map(Duration::from_micros);
+        let windows = prop_oneof![span().prop_map(Window::Every), calendar];
+        prop_oneof![
+            period().prop_flat_map(bucket),
+            windows.prop_map(|window| Limit::FixedWindow { units: MicroTokens::ZERO, window }),
+            span().prop_map(|window| Limit::SlidingWindow { units: MicroTokens::ZERO, window }),
+            span().prop_map(|window| Limit::SlidingLog { units: MicroTokens::ZERO, window }),
+            span().prop_map(|max_hold| Limit::Concurrency { slots: MicroTokens::ZERO, max_hold }),
+        ]
+    }
+
+    /// Another limit of the same kind.
+    fn alike(kind: Limit) -> BoxedStrategy<Limit> {
+        let amount = (1_000_000..=MAX_EXACT / 100).prop_map(MicroTokens);
+        match kind {
+            Limit::TokenBucket { period, .. } => bucket(period).boxed(),
+            Limit::FixedWindow { window, .. } => amount.prop_map(move |units| Limit::FixedWindow { units, window }).boxed(),
+            Limit::SlidingWindow { window, .. } => amount.prop_map(move |units| Limit::SlidingWindow { units, window }).boxed(),
+            Limit::SlidingLog { window, .. } => amount.prop_map(move |units| Limit::SlidingLog { units, window }).boxed(),
+            Limit::Concurrency { max_hold, .. } => amount.prop_map(move |slots| Limit::Concurrency { slots, max_hold }).boxed(),
+        }
     }
 
     fn matchers() -> impl Strategy<Value = BTreeMap<String, Matcher>> {
@@ -195,12 +232,12 @@ mod tests {
         prop_oneof![cost().prop_map(CostRule::Fixed), by]
     }
 
-    fn overrides(per: Vec<String>, period: Duration) -> BoxedStrategy<Vec<Override>> {
+    fn overrides(per: Vec<String>, kind: Limit) -> BoxedStrategy<Vec<Override>> {
         if per.is_empty() {
             return Just(vec![]).boxed();
         }
         let values = prop::collection::vec(".{0,8}", per.len());
-        let subjects = prop::collection::btree_map(values, bucket(period), 0..3);
+        let subjects = prop::collection::btree_map(values, alike(kind), 0..3);
         subjects
             .prop_map(move |limits| {
                 let one = |(values, limit): (Vec<String>, Limit)| Override { subject: per.iter().cloned().zip(values).collect(), limit };
@@ -213,7 +250,7 @@ mod tests {
         let per = prop::collection::btree_set("\\PC{1,20}", 0..3).prop_map(|per| per.into_iter().collect::<Vec<_>>());
         let answer = prop::sample::select(vec![OnStoreFailure::Emergency, OnStoreFailure::Open, OnStoreFailure::Closed]);
         let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];
-        let limits = (per, period()).prop_flat_map(|(per, period)| (Just(per.clone()), bucket(period), overrides(per, period)));
+        let limits = (per, kinds()).prop_flat_map(|(per, kind)| (Just(per.clone()), alike(kind), overrides(per, kind)));
         (limits, matchers(), floor(), part(), cost(), answer, mode).prop_map(
             |((per, limit, overrides), matches, (floor, over), lendable, cost, answer, mode)| Policy {
                 name: "placeholder".parse().expect("a name"),

@@ -92,11 +92,13 @@ pub fn question(question: &Question) -> Vec<String> {
     words
 }
 
-fn charge(charge: &Charge) -> impl Iterator<Item = String> {
-    // more than any bucket holds is refused for good, however much more it is
+fn charge(charge: &Charge) -> Vec<String> {
+    // more than any limit holds is refused for good, however much more it is
     let cost = charge.cost.0.min(MAX_EXACT + 1);
-    let rest = [period(charge.limit), cost.to_string(), flag(charge.enforced)];
-    capacity(charge.floor).into_iter().chain(capacity(charge.lendable)).chain(rest)
+    let mut words = vec![cost.to_string(), flag(charge.enforced), "bucket".to_owned()];
+    words.extend(capacity(charge.floor).into_iter().chain(capacity(charge.lendable)));
+    words.push(period(charge.limit));
+    words
 }
 
 /// Arguments of `open.lua`.

@@ -223,3 +223,27 @@ local function keep_bucket(key, level, fraction, terms)
     level, fraction, now, terms.rate, terms.whole and 1 or 0, epoch)
   redis.call('SET', key, text, 'PX', int(life * 1000 + GRACE / 1000))
 end
+
+-- A charge on a bucket. Arguments: floor (rate, burst), lendable (rate, burst), period.
+local function bucket_account(key, holding, changed, cost, a, view)
+  local floor = {
+    rate = tonumber(ARGV[a]), burst = tonumber(ARGV[a + 1]),
+    lendable_rate = tonumber(ARGV[a + 2]), lendable_burst = tonumber(ARGV[a + 3]), period = tonumber(ARGV[a + 4]),
+  }
+  local terms = terms_of(holding_of(holding, floor), floor, view)
+  local level, fraction = settled(stored_bucket(key), terms, change_of(changed))
+  local account = {fits = level >= cost}
+  function account.take()
+    level = level - cost
+  end
+  function account.keep()
+    keep_bucket(key, level, fraction, terms)
+  end
+  function account.answer()
+    return {
+      account.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),
+      int(level), int(fraction), terms.leased and '1' or '0',
+    }
+  end
+  return account, a + 5
+end

@@ -1,9 +1,9 @@
 -- Decides a question, and charges it if it is allowed: all or nothing over the enforced charges.
 --
--- KEYS[2..]   the bucket of each charge
+-- KEYS[2..]   what each charge is counted by
 -- ARGV[2..8]  leased, whole floor, session with nonce and seq of the response that dates them, policies,
 --             10^6 less the drift, the lenders whose promise stands
--- ARGV[9..]   for each charge: floor (rate, burst), lendable (rate, burst), period, cost, enforced
+-- ARGV[9..]   for each charge: cost, enforced, how it is counted, and what that needs (see kinds)
 local view = {leased = ARGV[2] == '1', whole = ARGV[3] == '1', keep = tonumber(ARGV[7]), standing = ARGV[8]}
 if ARGV[6] ~= policies then
   return {'other-policies', policies}
@@ -23,35 +23,32 @@ for i = 2, #KEYS do
 end
 local known = redis.call('HMGET', lease, unpack(fields))
 
-local charges, allowed = {}, true
+-- How a budget stands before anything is taken, by how it is counted. Each is given the key, what the
+-- record knows of the budget's holding and of its policy's last change, the cost, the place of its
+-- arguments, and the view; it gives an account and the place after its arguments. An account says whether
+-- the cost fits, takes it, keeps what is to be kept (whether it was taken or not), and answers.
+local kinds = {bucket = bucket_account}
+
+local accounts, allowed, a = {}, true, 9
 for i = 1, #KEYS - 1 do
-  local a = 9 + (i - 1) * 7
-  local floor = {
-    rate = tonumber(ARGV[a]), burst = tonumber(ARGV[a + 1]),
-    lendable_rate = tonumber(ARGV[a + 2]), lendable_burst = tonumber(ARGV[a + 3]), period = tonumber(ARGV[a + 4]),
-  }
-  local cost, enforced = tonumber(ARGV[a + 5]), ARGV[a + 6] == '1'
-  local terms = terms_of(holding_of(known[2 * i - 1], floor), floor, view)
-  local level, fraction = settled(stored_bucket(KEYS[i + 1]), terms, change_of(known[2 * i]))
-  local fits = level >= cost
-  charges[i] = {cost = cost, terms = terms, level = level, fraction = fraction, fits = fits}
-  allowed = allowed and (fits or not enforced)
+  local cost, enforced, account = tonumber(ARGV[a]), ARGV[a + 1] == '1', nil
+  account, a = kinds[ARGV[a + 2]](KEYS[i + 1], known[2 * i - 1], known[2 * i], cost, a + 3, view)
+  account.cost = cost
+  accounts[i] = account
+  allowed = allowed and (account.fits or not enforced)
 end
 
 local reply = {'decided', allowed and '1' or '0'}
-for i, charge in ipairs(charges) do
-  local terms = charge.terms
-  if charge.cost > 0 then
-    if allowed and charge.fits then
-      charge.level = charge.level - charge.cost
+for _, account in ipairs(accounts) do
+  if account.cost > 0 then
+    local taken = allowed and account.fits
+    if taken then
+      account.take()
     end
-    keep_bucket(KEYS[i + 1], charge.level, charge.fraction, terms)
+    account.keep(taken)
   end
-  for _, answer in ipairs({
-    charge.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),
-    int(charge.level), int(charge.fraction), terms.leased and '1' or '0',
-  }) do
-    reply[#reply + 1] = answer
+  for _, word in ipairs(account.answer()) do
+    reply[#reply + 1] = word
   end
 end
 return reply

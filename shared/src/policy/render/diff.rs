@@ -1,6 +1,6 @@
 //! What a new policy set changes, for a dry run and for the history.
 
-use super::{fields, limit};
+use super::{Keys, fields, limit};
 use crate::located::{Key, Node, Value};
 use crate::names::PolicyName;
 use crate::policy::{Policy, PolicySet, Region};
@@ -62,7 +62,7 @@ fn order(old: &PolicySet, new: &PolicySet) -> Option<Change> {
 }
 
 fn whole(policy: &Policy, side: impl FnOnce(String) -> (Option<String>, Option<String>)) -> Change {
-    let node = Node::map(fields(policy).into_iter().filter(|(key, _)| *key != "name"));
+    let node = Node::map(fields(policy, Keys::Kebab).into_iter().filter(|(key, _)| *key != "name"));
     let (from, to) = side(flow(&node));
     Change { policy: Some(policy.name.clone()), field: "policy".into(), from, to }
 }
@@ -88,7 +88,7 @@ fn compare(policy: Option<&PolicyName>, old: &BTreeMap<String, String>, new: &BT
 /// The fields of a policy, with the inner ones of those that people change one by one.
 fn flat(policy: &Policy) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
-    for (key, node) in fields(policy) {
+    for (key, node) in fields(policy, Keys::Kebab) {
         match (key, &node.value) {
             ("overrides", _) => {}
             ("match" | "limit" | "floor" | "cost", Value::Map(entries)) => {
@@ -99,7 +99,7 @@ fn flat(policy: &Policy) -> BTreeMap<String, String> {
     }
     for one in &policy.overrides {
         let subject = one.subject.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(", ");
-        flat.insert(format!("overrides({subject}).limit"), flow(&Node::map(limit(one.limit))));
+        flat.insert(format!("overrides({subject}).limit"), flow(&Node::map(limit(one.limit, Keys::Kebab))));
     }
     flat
 }
