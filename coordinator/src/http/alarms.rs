@@ -4,14 +4,10 @@
 //! A check that fails is a bug; what it met is in the log and in `/v1/bound`. Nothing is granted of
 //! that budget from then on, so what regions hold of it runs out, and then its check passes again.
 
-use super::App;
-use super::policies::reason;
+use super::operator::author;
 use super::refusal::Refusal;
-use super::roles::Caller;
-use super::{body, budgets, leader};
-use crate::author;
+use super::{App, body, budgets};
 use crate::forward::Forwardable;
-use crate::raft::ProposeError;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -35,21 +31,14 @@ struct ClearQuery {
 pub async fn clear(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: ClearQuery = body::query(&parts.uri)?;
-    let why = reason(query.why, &parts.headers)?;
+    let by = author(&parts, query.why)?;
     let (policy, subject) = (budgets::parsed("policy", query.policy)?, budgets::parsed("subject", query.subject)?);
-    if !app.node.leadership().borrow().here {
-        return app.forward(app.leader_elsewhere(), forwardable, Bytes::new()).await;
-    }
-    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
-    match app.node.propose(Command::ClearAlarm { policy, subject, by: author::now(who, why) }).await {
-        Ok(Outcome::AlarmsCleared { cleared, standing }) => {
-            app.events.wake();
-            Ok(Json(answer(&cleared, standing)).into_response())
-        }
-        Ok(other) => Err(Refusal::internal(&format!("clearing alarms came to {other:?}"))),
-        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, Bytes::new()).await,
-        Err(error) => Err(leader::refused(&error)),
-    }
+    let command = Command::ClearAlarm { policy, subject, by };
+    app.carry_out(command, forwardable, Bytes::new(), |outcome| match outcome {
+        Outcome::AlarmsCleared { cleared, standing } => Ok(Json(answer(&cleared, standing)).into_response()),
+        other => Err(Refusal::internal(&format!("clearing alarms came to {other:?}"))),
+    })
+    .await
 }
 
 fn answer(cleared: &[BudgetId], standing: Vec<(BudgetId, String)>) -> ClearedAlarms {

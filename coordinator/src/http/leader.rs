@@ -9,6 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::Response;
+use quorate_ledger::{Command, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +39,31 @@ impl App {
             ForwardError::Unreachable { .. } => Refusal::no_leader(error.to_string()),
             ForwardError::Unanswered { .. } => Refusal::outcome_unknown(error.to_string()),
         })
+    }
+
+    /// Has the leader carry out an operator's command: proposes it here and answers by what it came
+    /// to, or hands the request on. `content` is the body of the request.
+    ///
+    /// # Errors
+    /// If `answer` has none, or the command has no outcome.
+    pub(super) async fn carry_out(
+        &self,
+        command: Command,
+        request: Forwardable,
+        content: Bytes,
+        answer: impl FnOnce(Outcome) -> Result<Response, Refusal>,
+    ) -> Result<Response, Refusal> {
+        if !self.node.leadership().borrow().here {
+            return self.forward(self.leader_elsewhere(), request, content).await;
+        }
+        match self.node.propose(command).await {
+            Ok(outcome) => {
+                self.events.wake();
+                answer(outcome)
+            }
+            Err(ProposeError::NotLeader { leader: Some(leader) }) => self.forward(Some(leader), request, content).await,
+            Err(error) => Err(refused(&error)),
+        }
     }
 
     /// What the leader says to a question of this node's own.

@@ -3,14 +3,10 @@
 //! Each region has the new length from its next heartbeat on. A shorter lease takes capacity back
 //! from a lost region sooner, and needs heartbeats to arrive more surely.
 
-use super::App;
-use super::policies::reason;
+use super::operator::author;
 use super::refusal::Refusal;
-use super::roles::Caller;
-use super::{body, leader};
-use crate::author;
+use super::{App, body};
 use crate::forward::Forwardable;
-use crate::raft::ProposeError;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -38,21 +34,13 @@ struct LeaseQuery {
 pub async fn change(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: LeaseQuery = body::query(&parts.uri)?;
-    let why = reason(query.why, &parts.headers)?;
+    let by = author(&parts, query.why)?;
     let lease = length(query.lease.as_deref())?;
-    if !app.node.leadership().borrow().here {
-        return app.forward(app.leader_elsewhere(), forwardable, Bytes::new()).await;
-    }
-    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
-    match app.node.propose(Command::Lease { lease, by: author::now(who, why) }).await {
-        Ok(Outcome::Done) => {
-            app.events.wake();
-            Ok(Json(json!({"lease": DurationText(lease).to_string()})).into_response())
-        }
-        Ok(other) => Err(Refusal::internal(&format!("another lease came to {other:?}"))),
-        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, Bytes::new()).await,
-        Err(error) => Err(leader::refused(&error)),
-    }
+    app.carry_out(Command::Lease { lease, by }, forwardable, Bytes::new(), |outcome| match outcome {
+        Outcome::Done => Ok(Json(json!({"lease": DurationText(lease).to_string()})).into_response()),
+        other => Err(Refusal::internal(&format!("another lease came to {other:?}"))),
+    })
+    .await
 }
 
 fn length(given: Option<&str>) -> Result<Duration, Refusal> {

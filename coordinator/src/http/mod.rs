@@ -9,7 +9,8 @@
 //! | `heartbeat` | the agents' protocol |
 //! | `policies` | the policy set |
 //! | `views`, `budgets` | regions, bound, cluster; budgets |
-//! | `fence`, `alarms` | what an operator says of a region, and of a budget that failed a check |
+//! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
+//! | `operator` | who gives a command, and why |
 //! | `events` | the stream that feeds the page |
 //! | `health` | liveness, readiness, metrics |
 //! | `page` | the page and its files |
@@ -23,6 +24,7 @@ mod health;
 mod heartbeat;
 mod leader;
 mod lease;
+mod operator;
 mod page;
 mod policies;
 mod refusal;

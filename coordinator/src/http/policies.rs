@@ -1,11 +1,10 @@
 //! `GET` and `PUT /v1/policies`: the policy set, whole, as JSON or YAML.
 
+use super::operator::author;
 use super::refusal::Refusal;
-use super::roles::Caller;
-use super::{App, body, leader};
-use crate::forward::{Forwardable, WHY};
-use crate::raft::ProposeError;
-use crate::{author, documents};
+use super::{App, body};
+use crate::documents;
+use crate::forward::Forwardable;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -26,9 +25,6 @@ const TYPES: [&str; 5] = ["application/json", "application/yaml", "application/x
 
 /// What `GET` adds to the set as JSON, and `PUT` passes over, so that an answer can be sent back.
 const ADDED: [&str; 3] = ["version", "active", "pending"];
-
-/// Of the reason for a change, in bytes.
-const MAX_WHY: usize = 1_000;
 
 /// A set that is not in force yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,13 +105,6 @@ struct ReplaceQuery {
     why: Option<String>,
 }
 
-/// The query of a change that has nothing else to say.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WhyQuery {
-    pub why: Option<String>,
-}
-
 /// What became of a new set, or would.
 #[derive(Debug, Serialize)]
 struct Replaced {
@@ -133,7 +122,7 @@ pub async fn replace(State(app): State<Arc<App>>, forwardable: Forwardable, requ
     let (parts, content) = request.into_parts();
     check_type(&parts.headers)?;
     let query: ReplaceQuery = body::query(&parts.uri)?;
-    let why = reason(query.why, &parts.headers)?;
+    let by = author(&parts, query.why)?;
     let content = body::read(&parts.headers, content, documents::MAX_BYTES).await?;
     if !app.node.leadership().borrow().here {
         return app.forward(app.leader_elsewhere(), forwardable, content).await;
@@ -154,18 +143,13 @@ pub async fn replace(State(app): State<Arc<App>>, forwardable: Forwardable, requ
         let answer = Replaced { version: newest.version, dry_run: true, waits_for: Vec::new(), warnings, diff };
         return Ok(Json(answer).into_response());
     }
-    let who = parts.extensions.get::<Caller>().map_or_else(|| "anonymous".to_owned(), |caller| caller.name.clone());
-    let command = Command::Policies { replaces, set: Box::new(set), by: author::now(who, why) };
-    match app.node.propose(command).await {
-        Ok(outcome) => {
-            app.events.wake();
-            let (version, waits_for) = taken(outcome, replaces)?;
-            let answer = Replaced { version, dry_run: false, waits_for, warnings, diff };
-            Ok(([(ETAG, format!("\"{version}\""))], Json(answer)).into_response())
-        }
-        Err(ProposeError::NotLeader { leader: Some(leader) }) => app.forward(Some(leader), forwardable, content).await,
-        Err(error) => Err(leader::refused(&error)),
-    }
+    let command = Command::Policies { replaces, set: Box::new(set), by };
+    app.carry_out(command, forwardable, content, |outcome| {
+        let (version, waits_for) = taken(outcome, replaces)?;
+        let answer = Replaced { version, dry_run: false, waits_for, warnings, diff };
+        Ok(([(ETAG, format!("\"{version}\""))], Json(answer)).into_response())
+    })
+    .await
 }
 
 fn taken(outcome: Outcome, replaces: u64) -> Result<(u64, Vec<RegionName>), Refusal> {
@@ -198,18 +182,6 @@ fn wanted_version(headers: &HeaderMap, newest: u64) -> Result<Option<u64>, Refus
     let digits = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
     let version = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse().ok());
     version.map(Some).ok_or_else(|| Refusal::version_conflict(text, newest))
-}
-
-/// Why somebody changes something, in their words: `why` of the query, else of the header.
-pub(super) fn reason(query: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Refusal> {
-    let header = || headers.get(WHY).map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned());
-    let why = query.or_else(header).filter(|why| !why.is_empty());
-    match why {
-        Some(why) if why.len() > MAX_WHY => {
-            Err(Refusal::invalid_request("", format!("query: `why` has {} bytes; at most {MAX_WHY}", why.len())))
-        }
-        why => Ok(why),
-    }
 }
 
 type Read = (PolicySet, Vec<Warning>);
