@@ -95,7 +95,7 @@ impl Ledger {
     fn settled_in(&self, session: &Session, at: LeaderTime) -> Duration {
         let (drift, drain) = (self.founding.as_ref().map(|f| f.drift).unwrap_or_default(), self.policies.longest_drain());
         let lease = drift.stretch(session.lease());
-        let end = session.last.after(lease);
+        let end = session.end(drift);
         match drain.is_zero() {
             true => end.since(at),
             false => end.after(drift.stretch(drain)).after(if session.expired { Duration::ZERO } else { lease }).since(at),

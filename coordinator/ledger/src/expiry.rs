@@ -8,11 +8,11 @@ use quorate_shared::time::{Drift, LeaderTime};
 
 impl Ledger {
     /// Ends the session of every region that was not heard of for `L(1+ρ)` by the clock of this
-    /// office; of budgets whose past use counts, `D_b` later. Units of allowances stay with the
+    /// office, `L` being the longest that it may count on; of budgets whose past use counts, `D_b` later. Units of allowances stay with the
     /// region: they count as spent.
     pub(crate) fn expire(&mut self, at: LeaderTime) {
         let Some(drift) = self.founding.as_ref().map(|f| f.drift) else { return };
-        let end = |s: &Session| s.last.after(drift.stretch(s.lease()));
+        let end = |s: &Session| s.end(drift);
         let over = |s: &Session| !s.expired && at > end(s);
         let ended: Vec<RegionName> = self.regions.iter().filter(|(_, s)| over(s)).map(|(name, _)| name.clone()).collect();
         for region in &ended {

@@ -61,8 +61,8 @@ impl Ledger {
     /// makes every earlier date meaningless.
     fn advance_clock(&mut self, office: Office, at: LeaderTime) -> LeaderTime {
         if self.clock.advance(office, at) {
-            let first = self.clock.at;
-            self.regions.values_mut().for_each(|session| session.forget_dates(first));
+            let (first, drift) = (self.clock.at, self.founding.as_ref().map(|f| f.drift).unwrap_or_default());
+            self.regions.values_mut().for_each(|session| session.forget_dates(first, drift));
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
             self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
             if mistake::made(Mistake::NewOfficeEndsSessions) {
@@ -232,7 +232,7 @@ impl Ledger {
         let (Some(founding), Some(session)) = (&self.founding, self.regions.get_mut(&beat.region)) else {
             return Answer::UnknownRegion;
         };
-        session.say(founding.lease, in_force);
+        session.say(founding.lease, in_force, at, founding.drift);
         let first_set = *self.first_set.get_or_insert(in_force.active);
         let genesis = session.is_genesis() && first_set == in_force.active;
         let (full, echo, open) = (session.wants_full(), session.echo, session.open.clone());

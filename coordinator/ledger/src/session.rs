@@ -6,7 +6,7 @@ use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{Number, ObservedSteps, Office, PoliciesInForce, Stamp, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::{LeaderTime, WindowLabel};
+use quorate_shared::time::{Drift, LeaderTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -39,6 +39,13 @@ pub(crate) struct Session {
     /// `L` and policies in force as said by the responses since the newest whose policies have
     /// drained; the first is that one's own.
     pub said: VecDeque<Said>,
+    /// No response that the region was given renews its lease, or bears a promise of it, beyond this:
+    /// one that it has echoed since may have said a longer `L` than those after it.
+    #[serde(default)]
+    renewed_until: LeaderTime,
+    /// The longest `L` of those responses that reach up to there.
+    #[serde(default)]
+    longest_renewal: Duration,
     /// Until when the region has promised to leave alone what it has lent; `None`: unknown.
     pub lend_horizon: Option<LeaderTime>,
     /// Budgets of which something is under way with this region: an offer that it has not
@@ -96,6 +103,8 @@ impl Session {
             echo: Number::default(),
             full_from: Number::default(),
             said: VecDeque::from([Said { from: Number::default(), lease: Duration::ZERO, policies: PoliciesInForce::default() }]),
+            renewed_until: LeaderTime::ZERO,
+            longest_renewal: Duration::ZERO,
             lend_horizon: None,
             open: BTreeSet::new(),
             reported: BTreeSet::new(),
@@ -120,7 +129,12 @@ impl Session {
         LeftAt { newest: self.newest, nonce: self.nonce }
     }
 
-    /// The longest `L` that the region may be counting on.
+    /// When its lease ends, and with it all that rests on its promises, if it is not heard of again.
+    pub fn end(&self, drift: Drift) -> LeaderTime {
+        self.last.after(drift.stretch(self.lease())).max(self.renewed_until)
+    }
+
+    /// The longest `L` that the region was told since its echo.
     pub fn lease(&self) -> Duration {
         self.said.iter().map(|s| s.lease).max().unwrap_or_default()
     }
@@ -187,8 +201,11 @@ impl Session {
         self.genesis && self.newest.session == 1
     }
 
-    /// Notes what the response to the newest heartbeat says to the whole region.
-    pub fn say(&mut self, lease: Duration, policies: PoliciesInForce) {
+    /// Notes what the response to the newest heartbeat, dated `at`, says to the whole region.
+    pub fn say(&mut self, lease: Duration, policies: PoliciesInForce, at: LeaderTime, drift: Drift) {
+        let before = if at > self.renewed_until { Duration::ZERO } else { self.longest_renewal };
+        self.longest_renewal = before.max(lease);
+        self.renewed_until = self.renewed_until.max(at.after(drift.stretch(lease)));
         let same = self.said.back().is_some_and(|s| s.lease == lease && s.policies == policies);
         if !same {
             self.said.push_back(Said { from: self.newest, lease, policies });
@@ -230,8 +247,9 @@ impl Session {
 
     /// A new office, first heard at `first`: the date of the last heartbeat and of every promise
     /// means nothing any more.
-    pub fn forget_dates(&mut self, first: LeaderTime) {
+    pub fn forget_dates(&mut self, first: LeaderTime, drift: Drift) {
         self.last = LeaderTime::ZERO;
+        self.renewed_until = LeaderTime::ZERO.after(drift.stretch(self.longest_renewal));
         self.fencing = self.fencing.map(|_| None);
         if !mistake::made(Mistake::PromiseKeptOverOffice) {
             self.lend_horizon = None;

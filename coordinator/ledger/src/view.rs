@@ -57,7 +57,7 @@ impl Ledger {
         let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
         match session.expired {
             true => Duration::ZERO,
-            false => session.last.after(drift.stretch(session.lease())).since(at),
+            false => session.end(drift).since(at),
         }
     }
 

@@ -103,6 +103,11 @@ impl World {
         self.ledger.apply(self.office.term, &Command::Policies { replaces, set: Box::new(set), by })
     }
 
+    fn change_lease(&mut self, secs: u64) -> Outcome {
+        let by = Author { who: "test".into(), when_ms: 0, why: None };
+        self.ledger.apply(self.office.term, &Command::Lease { lease: Duration::from_secs(secs), by })
+    }
+
     fn send(&mut self, beat: Heartbeat, at_ms: u64) -> Outcome {
         let entry = self.ledger.stamp(beat, self.office, LeaderTime::from_micros(at_ms * 1_000));
         let outcome = self.ledger.apply(self.office.term, &Command::Heartbeat(Box::new(entry)));
@@ -150,10 +155,7 @@ fn r1_only_a_greater_number_renews() {
 #[test]
 fn a_session_ends_by_the_longest_lease_that_it_was_told_since_its_echo() {
     let mut world = World::new(500_000);
-    let lease = |world: &mut World, secs| {
-        let by = Author { who: "test".into(), when_ms: 0, why: None };
-        world.ledger.apply(1, &Command::Lease { lease: Duration::from_secs(secs), by })
-    };
+    let lease = |world: &mut World, secs| world.change_lease(secs);
     let mut us = Agent::new("us", 1);
     assert_eq!(world.renew(&mut us, 0, 0).lease, LEASE);
     assert_eq!(lease(&mut world, 2), Outcome::Done);
@@ -168,6 +170,36 @@ fn a_session_ends_by_the_longest_lease_that_it_was_told_since_its_echo() {
     world.renew(&mut eu, 0, 6_800);
     assert_eq!(world.state_of("us", 6_800), "expired");
     assert_eq!([0, 61].map(|secs| lease(&mut world, secs)), [Outcome::NoSuchLease, Outcome::NoSuchLease]);
+}
+
+#[test]
+fn a_shorter_lease_takes_nothing_of_a_longer_one_that_was_said_before() {
+    let mut world = World::new(500_000);
+    let (mut us, mut eu) = (Agent::new("us", 1), Agent::new("eu", 1));
+    world.renew(&mut us, 0, 0);
+    world.change_lease(2);
+    world.renew(&mut us, 0, 500);
+    // it echoes the shorter one, and goes on counting from the longer: no horizon ever moves back
+    world.renew(&mut us, 0, 600);
+    world.renew(&mut eu, 0, 3_900);
+    assert_eq!(world.state_of("us", 3_900), "live");
+    world.renew(&mut eu, 0, 4_100);
+    assert_eq!(world.state_of("us", 4_100), "expired");
+}
+
+#[test]
+fn a_new_leader_reckons_with_a_longer_lease_that_was_said_before() {
+    let mut world = World::new(500_000);
+    let (mut us, mut eu) = (Agent::new("us", 1), Agent::new("eu", 1));
+    world.renew(&mut us, 0, 0);
+    world.change_lease(2);
+    world.renew(&mut us, 0, 500);
+    world.renew(&mut us, 0, 600);
+    world.office = Office { term: 2, process: 2 };
+    world.renew(&mut eu, 0, 3_900);
+    assert_eq!(world.state_of("us", 3_900), "live");
+    world.renew(&mut eu, 0, 4_100);
+    assert_eq!(world.state_of("us", 4_100), "expired");
 }
 
 #[test]
