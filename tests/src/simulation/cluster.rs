@@ -59,6 +59,11 @@ impl Cluster {
         matches!(outcome, Outcome::Policies { .. })
     }
 
+    /// Makes leases last so long from now on. False without a leader.
+    pub fn change_lease(&mut self, lease: Duration) -> bool {
+        self.leader.is_some() && self.ledger.apply(self.term, &Command::Lease { lease, by: operator() }) == Outcome::Done
+    }
+
     /// Fences a region: `None` if that cannot be said now, else whether it was done.
     pub fn fence(&mut self, region: &RegionName) -> Option<bool> {
         self.leader?;

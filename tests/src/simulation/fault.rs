@@ -63,6 +63,7 @@ faults! {
     PolicyRemoved "policy removed",
     PolicyAdded "policy added",
     RegionFenced "region fenced",
+    LeaseChanged "length of leases changed",
 }
 
 /// How often each kind happened.

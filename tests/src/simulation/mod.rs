@@ -5,7 +5,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`world`] | what happens when, and to whom |
-//! | [`profile`], [`fault`] | which faults a seed draws, and how many there were |
+//! | [`kinds`], [`profile`], [`fault`] | the kinds of schedules, what a seed draws of one, which faults there were |
 //! | [`region`], [`agent`], [`store`], [`call`] | one region: its process, its store, what is under way between them |
 //! | [`cluster`] | the replicated log and those who lead it |
 //! | [`policies`] | policy sets and how they change |
@@ -20,6 +20,7 @@ pub mod disk;
 pub mod fault;
 pub mod follower;
 pub mod invariants;
+pub mod kinds;
 pub mod network;
 pub mod policies;
 pub mod profile;

@@ -179,7 +179,8 @@ fn override_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Over
 }
 
 fn limit_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Limit {
-    limit(profile.shape, chance.between(1, profile.most_rate) * period.as_secs(), period, chance.between(1, profile.most_burst))
+    let (rate, burst) = (chance.between(profile.rate.0, profile.rate.1), chance.between(profile.burst.0, profile.burst.1));
+    limit(profile.shape, rate * period.as_secs(), period, burst)
 }
 
 fn limit(shape: Shape, rate: u64, period: Duration, burst: u64) -> Limit {

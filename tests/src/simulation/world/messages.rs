@@ -5,7 +5,7 @@ use crate::simulation::Micros;
 use crate::simulation::SECOND;
 use crate::simulation::call::{Call, InFlight, Outcome};
 use crate::simulation::fault::Fault;
-use quorate_ledger::{Plan, StampedHeartbeat};
+use quorate_ledger::{Plan, StampedHeartbeat, UnitPlan};
 use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -107,8 +107,11 @@ impl World {
             self.network.ask_another(r);
             return;
         };
-        if self.hazard(Fault::PlansAtRandom) {
+        if let Some(plans) = self.proposal(&entry.heartbeat) {
+            (entry.plans, entry.unit_plans) = plans;
+        } else if self.hazard(Fault::PlansAtRandom) {
             entry.plans = self.plans_at_random(&entry.heartbeat);
+            entry.unit_plans = self.unit_plans_at_random(&entry.heartbeat);
         }
         self.tell(Some(r), || format!("heartbeat {number} dated {:?} by {:?}", entry.at, entry.office));
         let delay = match self.hazard(Fault::CommitLate) {
@@ -122,6 +125,16 @@ impl World {
     fn plans_at_random(&mut self, beat: &Heartbeat) -> Vec<Plan> {
         let budgets: Vec<BudgetId> = beat.reports.iter().map(|report| report.budget.clone()).collect();
         budgets.into_iter().map(|budget| Plan { budget, targets: self.targets_at_random() }).collect()
+    }
+
+    /// The same of the windows that it has opened.
+    fn unit_plans_at_random(&mut self, beat: &Heartbeat) -> Vec<UnitPlan> {
+        let names = self.catalogue.regions.clone();
+        let of = |id: &BudgetId| beat.windows.iter().find(|w| w.policy == id.policy && w.generation == id.generation);
+        let windows: Vec<_> = beat.reports.iter().filter_map(|r| Some((r.budget.clone(), of(&r.budget)?.label))).collect();
+        let mut target = |name: &RegionName| (name.clone(), MicroTokens(self.chance.between(0, 30) * MicroTokens::TOKEN.0));
+        let plan = |(budget, label)| UnitPlan { budget, label, targets: names.iter().map(&mut target).collect() };
+        windows.into_iter().map(plan).collect()
     }
 
     fn targets_at_random(&mut self) -> BTreeMap<RegionName, Holding> {

@@ -2,7 +2,7 @@
 
 mod messages;
 mod requests;
-mod script;
+pub mod script;
 mod trouble;
 
 use super::call::{InFlight, Outcome};
@@ -60,6 +60,10 @@ pub struct World {
     pulses: Vec<Pulse>,
     /// By region: how eager its clients are.
     moods: Vec<requests::Mood>,
+    /// The region that plays the first role of a script.
+    first_role: usize,
+    /// What a script has the leader propose.
+    proposed: Option<&'static [script::Wish; 3]>,
     /// The region that wants everything, once nothing fails any more.
     hot: Option<usize>,
     faults: Faults,
@@ -93,7 +97,7 @@ enum Event {
     Ask { r: usize },
     Decide { r: usize, asked: Box<Asked>, cost: MicroTokens, heard: Micros },
     Moods,
-    Act { act: u8, away: usize },
+    Act { script: script::Script, next: usize },
     Start { r: usize },
     Elect { restarted: bool },
     Rejoin,
@@ -129,6 +133,8 @@ impl World {
             regions,
             pulses: vec![Pulse::default(); count],
             moods: vec![requests::Mood::Idle; count],
+            first_role: 0,
+            proposed: None,
             hot: None,
             faults: Faults::default(),
             requests: (0, 0),
@@ -146,16 +152,16 @@ impl World {
         self.schedule(0, Event::Elect { restarted: false });
         for r in 0..self.regions.len() {
             self.schedule(1, Event::Start { r });
-            if self.profile.several {
+            if self.profile.kind.several {
                 self.regions[r].start_follower(0, &mut self.chance);
             }
             self.schedule(10, Event::Ask { r });
             self.schedule(2 * SECOND, Event::Replicate { r });
             self.schedule(3 * SECOND, Event::BackUp { r });
         }
-        if self.profile.scripted {
-            let away = self.chance.below(self.regions.len() as u64) as usize;
-            self.schedule(SECOND, Event::Act { act: 0, away });
+        if let Some(script) = self.profile.script {
+            self.first_role = self.chance.below(self.regions.len() as u64) as usize;
+            self.schedule(SECOND / 2, Event::Act { script, next: 0 });
         } else {
             self.schedule(2, Event::Moods);
             self.schedule(SECOND, Event::Trouble);
@@ -172,7 +178,7 @@ impl World {
 
     /// Which kind of schedule it is.
     pub fn kind(&self) -> &'static str {
-        self.profile.name
+        self.profile.kind.name
     }
 
     /// Runs the schedule to its end.
@@ -254,7 +260,7 @@ impl World {
             Event::Ask { r } => return self.ask(r),
             Event::Decide { r, asked, cost, heard } => return self.decide(r, *asked, cost, heard),
             Event::Moods => self.change_moods(),
-            Event::Act { act, away } => self.act(act, away),
+            Event::Act { script, next } => self.act(script, next),
             Event::Start { r } => self.start(r),
             Event::Elect { restarted } => self.elect(restarted),
             Event::Rejoin => self.cluster.rejoin(),

@@ -64,7 +64,7 @@ impl World {
                 self.put_question(r, places, cost);
                 break;
             }
-            if self.profile.several && self.chance.per_mille(500) {
+            if self.profile.kind.several && self.chance.per_mille(500) {
                 let late = if self.chance.per_mille(100) { 3 * SECOND } else { 20_000 };
                 let heard = self.now + self.chance.between(0, late);
                 let verdict = self.regions[r].ask_follower(places.clone(), cost, self.now, heard);
@@ -78,7 +78,7 @@ impl World {
                 self.hurry(r);
             }
             // of several agents each sees a part of the lease
-            if refused && !self.profile.several {
+            if refused && !self.profile.kind.several {
                 self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
             }
             self.conclude(r, verdict, cost)?;

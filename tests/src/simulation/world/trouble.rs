@@ -8,6 +8,7 @@ use crate::simulation::disk::Disk;
 use crate::simulation::fault::Fault;
 use crate::simulation::network::NODES;
 use quorate_ledger::Outcome;
+use std::time::Duration;
 
 impl World {
     /// Something goes wrong, and something else some time later.
@@ -40,6 +41,11 @@ impl World {
             Fault::StoreLost | Fault::StoreRestored | Fault::StoreFailedOver => self.strike_store(fault, r),
             Fault::ClockForward | Fault::ClockBack => self.step_clock(fault, r),
             Fault::RegionFenced => self.stop_for_fence(),
+            Fault::LeaseChanged => {
+                let seconds = self.chance.pick(&[2, 3, 4, 6]);
+                self.ledger_changed = true;
+                self.cluster.change_lease(Duration::from_secs(seconds))
+            }
             _ => self.change_policies(fault, r),
         }
     }
@@ -211,6 +217,7 @@ impl World {
         self.cluster.rejoin();
         let hot = self.chance.below(self.regions.len() as u64) as usize;
         self.hot = Some(hot);
+        self.proposed = None;
         self.moods.fill(Mood::Idle);
         self.moods[hot] = Mood::Hot;
         for r in 0..self.regions.len() {
