@@ -3,6 +3,7 @@
 mod equivalence;
 mod faults;
 mod server;
+mod slots;
 mod values;
 
 use super::script::Scripts;
