@@ -50,7 +50,7 @@ mod tests {
     use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
     use quorate_shared::heartbeat::{ObservedSteps, Office, OpenWindow, Spent};
-    use quorate_shared::policy::Limit;
+    use quorate_shared::policy::{Limit, Window};
     use quorate_shared::time::{StoreTime, WindowLabel};
     use std::time::Duration;
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_allowance_is_measured_window_by_window() {
-        let fixed = Limit::FixedWindow { units: tokens(100), window: Duration::from_secs(10) };
+        let fixed = Limit::FixedWindow { units: tokens(100), window: Window::Every(Duration::from_secs(10)) };
         let mut world = World::under(set_of(fixed, 1_000_000));
         let mut spend = |region, window: u64, units| {
             let label = WindowLabel::beginning_at(StoreTime::from_micros(window * 10_000_000));

@@ -6,7 +6,7 @@ use quorate_shared::heartbeat::{
     Answer, ClockReport, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region, Window};
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn log(units: u64) -> Limit {
 }
 
 fn fixed(units: u64) -> Limit {
-    Limit::FixedWindow { units: tokens(units), window: Duration::from_secs(10) }
+    Limit::FixedWindow { units: tokens(units), window: Window::Every(Duration::from_secs(10)) }
 }
 
 fn set(limit: Limit, floor: u32) -> PolicySet {

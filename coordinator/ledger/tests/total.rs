@@ -9,7 +9,7 @@ use quorate_shared::heartbeat::{
     StoreReport,
 };
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region, Window};
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -184,7 +184,7 @@ impl Draws {
             per: vec![],
             limit: match self.below(3) {
                 0 => Limit::TokenBucket { rate: self.tokens(), period: self.span(), burst: self.tokens() },
-                1 => Limit::FixedWindow { units: self.tokens(), window: self.span() },
+                1 => Limit::FixedWindow { units: self.tokens(), window: Window::Every(self.span()) },
                 _ => Limit::SlidingLog { units: self.tokens(), window: self.span() },
             },
             floor: match self.maybe(Self::parts) {

@@ -4,7 +4,7 @@ use super::chance::Chance;
 use super::fault::Fault;
 use super::profile::Profile;
 use quorate_shared::names::{PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region, Shape};
+use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region, Shape, Window};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,7 +188,7 @@ fn limit(shape: Shape, rate: u64, period: Duration, burst: u64) -> Limit {
     match shape {
         Shape::Flow => Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) },
         Shape::Share => Limit::SlidingLog { units: tokens(burst), window: period },
-        Shape::Allowance => Limit::FixedWindow { units: tokens(burst), window: period },
+        Shape::Allowance => Limit::FixedWindow { units: tokens(burst), window: Window::Every(period) },
     }
 }
 
