@@ -12,6 +12,8 @@ pub mod names;
 pub mod policy;
 pub mod problem;
 pub mod settings;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod text;
 pub mod time;
 pub mod units;

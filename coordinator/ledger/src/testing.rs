@@ -3,8 +3,9 @@
 use crate::{Author, Command, Ledger, Outcome};
 use quorate_shared::api::PolicyBound;
 use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Reading, Report, Stamp, StoreReport};
-use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::names::{BudgetId, PolicyName, SubjectKey};
+use quorate_shared::policy::{Limit, Policy, PolicySet};
+use quorate_shared::testing;
 use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -23,28 +24,17 @@ pub(crate) fn set(rate: u64, floor: u32) -> PolicySet {
 
 /// Any limit, of which the floors are this part.
 pub(crate) fn set_of(limit: Limit, floor: u32) -> PolicySet {
-    let policy = Policy {
-        name: "p".parse().expect("a name"),
-        generation: 0,
-        matches: BTreeMap::new(),
-        per: vec![],
-        limit,
-        floor: FloorRule::Together(PartsPerMillion(floor)),
-        lendable: PartsPerMillion(900_000),
-        allow_overcommit: floor > 1_000_000,
-        cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: vec![],
-        on_store_failure: OnStoreFailure::Closed,
-        mode: Mode::Enforce,
-    };
-    let regions = ["eu", "us"].map(|name| (name.parse().expect("a name"), Region::default()));
-    PolicySet { version: 0, regions: regions.into(), policies: vec![policy] }
+    let policy = testing::policy(name(), limit, PartsPerMillion(floor));
+    let policy = Policy { lendable: PartsPerMillion(900_000), allow_overcommit: floor > 1_000_000, ..policy };
+    testing::policy_set(["eu", "us"].map(|region| region.parse().expect("a name")), policy)
+}
+
+fn name() -> PolicyName {
+    "p".parse().expect("a name")
 }
 
 pub(crate) fn budget() -> BudgetId {
-    let policy = "p".parse().expect("a name");
-    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
-    BudgetId { policy, generation: 1, subject }
+    testing::budget(name())
 }
 
 pub(crate) fn at(ms: u64) -> LeaderTime {

@@ -3,11 +3,11 @@
 
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
 use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
-use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region};
+use quorate_shared::names::{BudgetId, SubjectKey};
+use quorate_shared::policy::{Limit, Policy, PolicySet};
+use quorate_shared::testing;
 use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(4);
@@ -18,22 +18,12 @@ fn tokens(n: u64) -> MicroTokens {
 }
 
 fn set(rate: u64, floor: u32, regions: &[&str]) -> PolicySet {
-    let policy = Policy {
-        name: "p".parse().expect("a name"),
-        generation: 0,
-        matches: BTreeMap::new(),
-        per: vec![],
-        limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) },
-        floor: FloorRule::Together(PartsPerMillion(floor)),
-        lendable: PartsPerMillion(900_000),
-        allow_overcommit: false,
-        cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: vec![],
-        on_store_failure: OnStoreFailure::Closed,
-        mode: Mode::Enforce,
-    };
-    let regions = regions.iter().map(|name| (name.parse().expect("a name"), Region::default())).collect();
-    PolicySet { version: 0, regions, policies: vec![policy] }
+    let limit = Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) };
+    let policy = testing::policy("p".parse().expect("a name"), limit, PartsPerMillion(floor));
+    testing::policy_set(
+        regions.iter().map(|region| region.parse().expect("a name")),
+        Policy { lendable: PartsPerMillion(900_000), ..policy },
+    )
 }
 
 /// A ledger and what the regions know of it.
@@ -84,9 +74,7 @@ impl Agent {
 }
 
 fn budget() -> BudgetId {
-    let policy = "p".parse().expect("a name");
-    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
-    BudgetId { policy, generation: 1, subject }
+    testing::budget("p".parse().expect("a name"))
 }
 
 impl World {

@@ -5,11 +5,11 @@ use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::heartbeat::{
     Answer, ClockReport, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport,
 };
-use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet, Region, Window};
+use quorate_shared::names::{BudgetId, SubjectKey};
+use quorate_shared::policy::{Limit, PolicySet, Window};
+use quorate_shared::testing;
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(4);
@@ -32,28 +32,12 @@ fn fixed(units: u64) -> Limit {
 }
 
 fn set(limit: Limit, floor: u32) -> PolicySet {
-    let policy = Policy {
-        name: "p".parse().expect("a name"),
-        generation: 0,
-        matches: BTreeMap::new(),
-        per: vec![],
-        limit,
-        floor: FloorRule::Together(PartsPerMillion(floor)),
-        lendable: PartsPerMillion::WHOLE,
-        allow_overcommit: false,
-        cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: vec![],
-        on_store_failure: OnStoreFailure::Closed,
-        mode: Mode::Enforce,
-    };
-    let regions = ["eu", "us"].iter().map(|name| (name.parse().expect("a name"), Region::default())).collect();
-    PolicySet { version: 0, regions, policies: vec![policy] }
+    let policy = testing::policy("p".parse().expect("a name"), limit, PartsPerMillion(floor));
+    testing::policy_set(["eu", "us"].map(|region| region.parse().expect("a name")), policy)
 }
 
 fn budget() -> BudgetId {
-    let policy = "p".parse().expect("a name");
-    let subject = SubjectHash::of(&SubjectKey::new([0; 32]), &policy, []);
-    BudgetId { policy, generation: 1, subject }
+    testing::budget("p".parse().expect("a name"))
 }
 
 /// An agent that applies every response at once.

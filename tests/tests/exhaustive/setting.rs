@@ -2,8 +2,9 @@
 
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::mistake::Mistake;
-use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
+use quorate_shared::policy::{Limit, PolicySet};
+use quorate_shared::testing;
 use quorate_shared::time::Drift;
 use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -68,11 +69,7 @@ pub struct Setting {
 
 static NAMES: LazyLock<[RegionName; 2]> = LazyLock::new(|| ["a", "b"].map(|name| name.parse().expect("a name")));
 
-static BUDGET: LazyLock<BudgetId> = LazyLock::new(|| {
-    let policy = "p".parse().expect("a name");
-    let subject = SubjectHash::of(&key(), &policy, []);
-    BudgetId { policy, generation: 1, subject }
-});
+static BUDGET: LazyLock<BudgetId> = LazyLock::new(|| testing::budget("p".parse().expect("a name")));
 
 /// The two regions.
 pub fn name(region: usize) -> RegionName {
@@ -123,22 +120,8 @@ fn part(limit: Limit, of: u64) -> Capacity {
 
 /// Half of the limit is in no floor.
 pub fn policies(limit: Limit) -> PolicySet {
-    let policy = Policy {
-        name: "p".parse().expect("a name"),
-        generation: 0,
-        matches: BTreeMap::new(),
-        per: vec![],
-        limit,
-        floor: FloorRule::Together(PartsPerMillion(500_000)),
-        lendable: PartsPerMillion::WHOLE,
-        allow_overcommit: false,
-        cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: vec![],
-        on_store_failure: OnStoreFailure::Closed,
-        mode: Mode::Enforce,
-    };
-    let region = quorate_shared::policy::Region::default();
-    PolicySet { version: 0, regions: [0, 1].map(|r| (name(r), region)).into(), policies: vec![policy] }
+    let policy = testing::policy("p".parse().expect("a name"), limit, PartsPerMillion(500_000));
+    testing::policy_set([0, 1].map(name), policy)
 }
 
 /// Everything to one region: the pool and all that the other may lend.
