@@ -302,3 +302,58 @@ fn a_raised_limit_holds_in_the_present_window() {
     let (_, full) = both(&mut world, &mut eu, &mut us, 200);
     assert_eq!(granted(&full), Some(90));
 }
+
+/// Smaller floors that eu and us, heard of just now, have not confirmed.
+fn a_change_that_waits_for_both() -> (World, Agent, Agent) {
+    let mut world = World::new(log(10), 1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    for _ in 0..2 {
+        for agent in [&mut eu, &mut us] {
+            agent.floors_drained = agent.echo;
+            world.renew(agent, 0, 1);
+        }
+    }
+    world.change(set(log(6), 1_000_000));
+    (world, eu, us)
+}
+
+#[test]
+fn a_fence_waits_until_what_the_region_used_last_counts_no_more() {
+    let (mut world, _, mut us) = a_change_that_waits_for_both();
+    let us_goes_on = |world: &mut World, us: &mut Agent, ms| {
+        us.floors_drained = us.echo;
+        world.renew(us, 0, ms);
+        world.ledger.pending_policies().map(|(_, waits_for)| waits_for)
+    };
+    let eu_alone = Some(vec!["eu".parse().expect("a name")]);
+    us_goes_on(&mut world, &mut us, 1);
+    // L(1+ρ) is 4.004 s: the session of eu is over, and nothing of its floor is free by that
+    assert_eq!(us_goes_on(&mut world, &mut us, 4_100), eu_alone);
+    let by = Author { who: "test".into(), when_ms: 0, why: None };
+    assert_eq!(world.ledger.apply(1, &Command::Fence { region: "eu".parse().expect("a name"), by }), Outcome::Done);
+    assert_eq!(us_goes_on(&mut world, &mut us, 1), eu_alone, "the entry that dates the operator's word");
+    // D_b is 10.01 s from there
+    for ms in [3_900, 3_900, 2_210] {
+        assert_eq!(us_goes_on(&mut world, &mut us, ms), eu_alone, "its use of just before the fence may count yet");
+    }
+    assert_eq!(us_goes_on(&mut world, &mut us, 1), None);
+    assert_eq!(world.ledger.active_policies().version, 2);
+}
+
+#[test]
+fn a_region_that_comes_back_before_the_fence_is_in_force_is_not_fenced() {
+    let (mut world, mut eu, mut us) = a_change_that_waits_for_both();
+    for ms in [1, 4_100] {
+        us.floors_drained = us.echo;
+        world.renew(&mut us, 0, ms);
+    }
+    let by = Author { who: "test".into(), when_ms: 0, why: None };
+    assert_eq!(world.ledger.apply(1, &Command::Fence { region: "eu".parse().expect("a name"), by }), Outcome::Done);
+    world.renew(&mut eu, 0, 1);
+    for ms in [3_900, 3_900, 3_900] {
+        us.floors_drained = us.echo;
+        world.renew(&mut us, 0, ms);
+    }
+    let waits_for = world.ledger.pending_policies().map(|(_, waits_for)| waits_for);
+    assert_eq!(waits_for, Some(vec!["eu".parse().expect("a name")]), "it acts on the old set, and was heard of since");
+}
