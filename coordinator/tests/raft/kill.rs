@@ -21,6 +21,10 @@ const DIR: &str = "QUORATE_TEST_DIR";
 /// How many leaders are killed.
 const KILLS: usize = 5;
 
+/// Somebody leads and writes again within this time, however busy the machine is. How soon it is
+/// on one that is not, the test only says.
+const CEILING: Duration = Duration::from_secs(60);
+
 /// A node acknowledged that the policy set has this version now.
 struct Acknowledged {
     node: u64,
@@ -98,9 +102,22 @@ impl Processes {
     /// The next acknowledgement. Versions count up in the log, so one that is given twice was
     /// lost in between.
     fn next(&mut self) -> Acknowledged {
-        let next = self.told.recv_timeout(Duration::from_secs(60)).expect("acknowledged in time");
-        assert!(self.given.insert(next.version), "version {} was given twice", next.version);
+        let next = self.told.recv_timeout(CEILING).expect("acknowledged in time");
+        self.note(&next);
         next
+    }
+
+    fn note(&mut self, acknowledged: &Acknowledged) {
+        assert!(self.given.insert(acknowledged.version), "version {} was given twice", acknowledged.version);
+    }
+
+    /// The greatest version that any node acknowledged before it was killed, none being left.
+    fn last_of_all(&mut self) -> u64 {
+        assert!(self.running.is_empty(), "a node that runs has more to say");
+        while let Ok(acknowledged) = self.told.try_recv() {
+            self.note(&acknowledged);
+        }
+        *self.given.last().expect("something was acknowledged")
     }
 }
 
@@ -129,17 +146,18 @@ fn a_killed_leader_is_replaced_and_nothing_acknowledged_is_lost() {
         processes.start_node(leader);
     }
     gaps.sort();
-    let limit = 2 * RaftSettings::new(1, "", BTreeMap::new(), "").election_timeout.1;
-    println!("from the kill of a leader to the next acknowledged write: {gaps:?}, median {:?}, limit {limit:?}", gaps[KILLS / 2]);
-    assert!(gaps[KILLS / 2] < limit, "{gaps:?}");
+    let usual = 2 * RaftSettings::new(1, "", BTreeMap::new(), "").election_timeout.1;
+    println!("from the kill of a leader to the next acknowledged write: {gaps:?}, median {:?}, usually below {usual:?}", gaps[KILLS / 2]);
 
     for node in 1..=3 {
         processes.kill(node);
     }
+    let last = processes.last_of_all();
     for node in 1..=3 {
         processes.start_node(node);
     }
-    processes.next();
+    let next = processes.next().version;
+    assert!(next > last, "version {next} is written anew, and {last} was acknowledged");
 }
 
 #[test]
