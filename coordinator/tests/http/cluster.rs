@@ -164,7 +164,8 @@ impl Cluster {
         usize::try_from(id).expect("small") - 1
     }
 
-    /// Asks until there is an answer.
+    /// Asks until there is an answer. What a node says over HTTP can only be asked for again: the
+    /// pause spares the nodes, and decides nothing.
     pub async fn until<T, F: Future<Output = Option<T>>>(&self, ask: impl Fn() -> F) -> T {
         let start = Instant::now();
         loop {

@@ -132,7 +132,8 @@ impl Cluster {
     }
 }
 
-/// Waits until something is true of a node.
+/// Waits until something is true of a node. Of what is applied, what a snapshot covers and when an
+/// office ends by the clock a node tells nobody by itself: the pause between two looks decides nothing.
 pub async fn eventually(node: &RaftNode, is_true: impl Fn(&RaftNode) -> bool) {
     let reached = async {
         while !is_true(node) {

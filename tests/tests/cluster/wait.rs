@@ -1,4 +1,5 @@
-//! Waiting for a condition that is asked for again and again.
+//! Waiting for a condition of other processes, which are asked again and again: they have no way to
+//! call. The pause between two questions spares them, and decides nothing.
 
 use std::time::{Duration, Instant};
 
