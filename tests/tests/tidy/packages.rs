@@ -34,7 +34,7 @@ enum Others {
 
 /// The import rules of docs/architecture.md.
 const RULES: [Rule; 7] = [
-    Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono"]) },
+    Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono", "chrono-tz"]) },
     Rule { package: "quorate-ledger", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-limiter", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-coordinator", ours: &["quorate-shared", "quorate-ledger"], others: Others::AllBut(&["redis"]) },
