@@ -134,7 +134,8 @@ impl Region {
             if basis.table.in_force().active == 0 {
                 return Err(DecideError::NoPolicies);
             }
-            let matched = basis.table.matches(|name| request.attributes.get(name).map(String::as_str), request.cost);
+            let matched =
+                basis.table.matches(|name| request.attributes.get(name).map(String::as_str), request.attributes.len(), request.cost);
             if matched.is_empty() {
                 return Ok(Verdict { allowed: true, limits: Vec::new() });
             }

@@ -15,6 +15,7 @@ pub fn policy(name: PolicyName, limit: Limit, floor: PartsPerMillion) -> Policy 
         name,
         generation: 0,
         matches: BTreeMap::new(),
+        no_other_attributes: false,
         per: Vec::new(),
         limit,
         floor: FloorRule::Together(floor),

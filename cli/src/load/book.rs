@@ -94,7 +94,7 @@ impl Entries {
 }
 
 fn subject<'a>(policy: &'a Policy, kind: &'a Attributes) -> Option<SubjectHash> {
-    policy.subject(&KEY, |name| kind.get(name).map(String::as_str))
+    policy.subject(&KEY, |name| kind.get(name).map(String::as_str), kind.len())
 }
 
 fn subject_text(policy: &Policy, kind: &Attributes) -> String {

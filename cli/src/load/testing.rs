@@ -19,6 +19,7 @@ pub fn policy(name: &str, rate: u64, burst: u64, per: &[&str]) -> Policy {
         name: name.parse().expect("a name"),
         generation: 1,
         matches: BTreeMap::new(),
+        no_other_attributes: false,
         per: per.iter().map(|s| (*s).to_owned()).collect(),
         limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(burst) },
         floor: FloorRule::Together(PartsPerMillion::WHOLE),

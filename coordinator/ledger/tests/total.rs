@@ -181,6 +181,7 @@ impl Draws {
             name: self.policy(),
             generation: self.few(),
             matches: BTreeMap::new(),
+            no_other_attributes: false,
             per: vec![],
             limit: match self.below(3) {
                 0 => Limit::TokenBucket { rate: self.tokens(), period: self.span(), burst: self.tokens() },

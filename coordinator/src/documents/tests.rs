@@ -17,12 +17,27 @@ const FIELDS: &[Case] = &[
     (
         "domain: x",
         &[
-            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`",
+            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`",
         ],
     ),
     ("match: [route]", &["5:12: /policies/0/match: expected a map of attributes, such as `{route: write}`, found a list"]),
-    ("match: {route: {}}", &["5:20: /policies/0/match/route: expected a value, a list of values, `prefix*` or `*`, found a map"]),
-    ("match: {route: }", &["5:18: /policies/0/match/route: expected a value, a list of values, `prefix*` or `*`, found nothing"]),
+    ("match: {route: {}}", &["5:20: /policies/0/match/route: expected `like`, `not` or both, found none of them"]),
+    (
+        "match: {route: {nto: a, like: [b]}}",
+        &[
+            "5:21: /policies/0/match/route/nto: unknown key `nto`; did you mean `not`?",
+            "5:35: /policies/0/match/route/like: expected a pattern such as `a*b`, found a list",
+        ],
+    ),
+    ("match: {route: {not: []}}", &["5:26: /policies/0/match/route/not: the list is empty; leave `not` out to except nothing"]),
+    ("match: {route: {not: [a*, a, a*]}}", &["5:34: /policies/0/match/route/not/2: `a*` is already there"]),
+    ("no-other-attributes: 1", &["5:26: /policies/0/no-other-attributes: expected `true` or `false`, found the number `1`"]),
+    (
+        "match: {route: }",
+        &[
+            "5:18: /policies/0/match/route: expected a value, a list of values, `prefix*`, `*` or a map with `like` and `not`, found nothing",
+        ],
+    ),
     (
         "match: {route: []}",
         &["5:20: /policies/0/match/route: the list is empty, and nothing would match; leave the attribute out to match any request"],
@@ -31,7 +46,7 @@ const FIELDS: &[Case] = &[
     (
         "match: {route: 'a*b'}",
         &[
-            "5:20: /policies/0/match/route: a `*` stands only at the end; a value that has one in it is written in a list, where all is exact",
+            "5:20: /policies/0/match/route: a `*` stands only at the end; a value that has one in it is written in a list, where all is exact, and a pattern in a map: `{like: a*b}`",
         ],
     ),
     ("match: {'': x}", &["5:17: /policies/0/match/: an attribute's name is empty"]),
@@ -276,7 +291,7 @@ const DOCUMENTS: &[Case] = &[
         "regions: us\npolicies: [a]\n",
         &[
             "1:10: /regions: expected a map of regions, such as `{us: {weight: 2}, eu: {}}`, found the text `us`",
-            "2:12: /policies/0: expected a map with `name`, `match`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`, found the text `a`",
+            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`, found the text `a`",
         ],
     ),
     (
@@ -358,6 +373,7 @@ policies:
     mode: enforce
   - name: everything-else
     match: {version: 1.10, beta: true, code: 0x1f, spelled: True, any: \"*\", path: /api/*, exact: [\"/api/*\", b]}
+    no-other-attributes: true
     limit: {algorithm: token-bucket, rate: 5000/min}
     floor: {us: 50%, eu: 12.5%}
     cost: {attribute: plan, values: {batch: 10, 1: 0.5}}

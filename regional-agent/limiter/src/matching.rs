@@ -107,15 +107,26 @@ impl PolicyTable {
         self.in_force
     }
 
-    /// Every policy that a request with these attributes meets, with what it costs there: `cost`
-    /// if the request says so, else as the policy says.
-    pub fn matches<'a>(&'a self, attribute: impl Fn(&str) -> Option<&'a str> + Copy, cost: Option<MicroTokens>) -> Vec<Matched> {
-        self.rows.iter().filter_map(|row| self.meet(row, attribute, cost)).collect()
+    /// Every policy that a request with so many attributes, which are these, meets, with what it
+    /// costs there: `cost` if the request says so, else as the policy says.
+    pub fn matches<'a>(
+        &'a self,
+        attribute: impl Fn(&str) -> Option<&'a str> + Copy,
+        count: usize,
+        cost: Option<MicroTokens>,
+    ) -> Vec<Matched> {
+        self.rows.iter().filter_map(|row| self.meet(row, attribute, count, cost)).collect()
     }
 
-    fn meet<'a>(&'a self, row: &'a Row, attribute: impl Fn(&str) -> Option<&'a str> + Copy, cost: Option<MicroTokens>) -> Option<Matched> {
+    fn meet<'a>(
+        &'a self,
+        row: &'a Row,
+        attribute: impl Fn(&str) -> Option<&'a str> + Copy,
+        count: usize,
+        cost: Option<MicroTokens>,
+    ) -> Option<Matched> {
         let policy = &row.policy;
-        let subject = policy.subject(&self.key, attribute)?;
+        let subject = policy.subject(&self.key, attribute, count)?;
         let charge = row.charge(policy.budget(subject), cost.unwrap_or_else(|| policy.cost.of(attribute)));
         let reach = row.reach.1.get(&subject).copied().unwrap_or(row.reach.0);
         Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure })
@@ -234,6 +245,7 @@ mod tests {
             name: "p".parse().expect("a name"),
             generation,
             matches: BTreeMap::new(),
+            no_other_attributes: false,
             per: vec![],
             limit: Limit::TokenBucket { rate: ten, period: Duration::from_secs(1), burst: ten },
             floor: FloorRule::Together(PartsPerMillion::WHOLE),
@@ -255,7 +267,7 @@ mod tests {
     #[test]
     fn what_is_lent_out_by_the_present_set_counts_as_lent_until_the_next_one_holds() {
         let (present, next) = (set(1, 1, 900_000), set(2, 1, 500_000));
-        let lendable = |table: &PolicyTable| table.matches(|_| None, None)[0].charge.lendable.rate.tokens_floor();
+        let lendable = |table: &PolicyTable| table.matches(|_| None, 0, None)[0].charge.lendable.rate.tokens_floor();
         assert_eq!(lendable(&table(&present, Some(&next))), 9, "9 tokens may be out, so a lost record leaves 9 alone");
         assert_eq!(lendable(&table(&next, None)), 5);
     }

@@ -4,11 +4,14 @@
 //! value of it is valid by construction of its reader ([`read`]).
 
 pub mod floors;
+mod pattern;
 pub mod read;
 pub mod render;
 pub mod window;
 
 pub use window::{CalendarUnit, TimeZone, Window};
+
+pub use pattern::Pattern;
 
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use crate::time::{StoreTime, WindowLabel};
@@ -53,6 +56,9 @@ pub struct Policy {
     pub generation: u64,
     /// A request is limited if each of these attributes matches. Empty matches all.
     pub matches: BTreeMap<String, Matcher>,
+    /// True if only a request is limited that has no attributes beside those of `matches` and `per`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_other_attributes: bool,
     /// Attributes whose values together are the subject. Empty: one budget for all.
     pub per: Vec<String>,
     /// How much.
@@ -83,6 +89,13 @@ pub enum Matcher {
     OneOf(Vec<String>),
     /// `text*`: begins with the text.
     Prefix(String),
+    /// `{like: a*b, not: [abb, ac*]}`: like the one pattern, and like none of the others.
+    Like {
+        /// The one.
+        like: Pattern,
+        /// The others.
+        not: Vec<Pattern>,
+    },
 }
 
 /// How much, by which algorithm.
@@ -327,15 +340,20 @@ pub enum Mode {
 }
 
 impl Policy {
-    /// The subject of a request with these attributes, or `None` if the policy does not match it
-    /// or an attribute of `per` is absent.
-    pub fn subject<'a>(&'a self, key: &SubjectKey, attribute: impl Fn(&str) -> Option<&'a str>) -> Option<SubjectHash> {
+    /// The subject of a request with so many attributes, which are these, or `None` if the policy
+    /// does not match it or an attribute of `per` is absent.
+    pub fn subject<'a>(&'a self, key: &SubjectKey, attribute: impl Fn(&str) -> Option<&'a str>, count: usize) -> Option<SubjectHash> {
         let matched = self.matches.iter().all(|(name, matcher)| attribute(name).is_some_and(|v| matcher.matches(v)));
-        if !matched {
+        if !matched || (self.no_other_attributes && count != self.named()) {
             return None;
         }
         let values: Option<Vec<&str>> = self.per.iter().map(|name| attribute(name)).collect();
         Some(SubjectHash::of(key, &self.name, values?))
+    }
+
+    /// How many attributes `matches` and `per` name together.
+    fn named(&self) -> usize {
+        self.matches.len() + self.per.iter().filter(|name| !self.matches.contains_key(*name)).count()
     }
 
     /// The budget of one of its subjects.
@@ -360,6 +378,7 @@ impl Matcher {
             Self::Present => true,
             Self::OneOf(values) => values.iter().any(|v| v == value),
             Self::Prefix(prefix) => value.starts_with(prefix.as_str()),
+            Self::Like { like, not } => like.matches(value) && !not.iter().any(|other| other.matches(value)),
         }
     }
 }
@@ -393,6 +412,7 @@ pub(super) mod tests {
             name: name.parse().expect("a name"),
             generation: 0,
             matches: BTreeMap::from([("route".into(), Matcher::Prefix("/api".into()))]),
+            no_other_attributes: false,
             per: per.iter().map(|s| (*s).to_owned()).collect(),
             limit,
             floor: FloorRule::Together(PartsPerMillion::WHOLE),
@@ -420,8 +440,29 @@ pub(super) mod tests {
         let key = SubjectKey::new([0; 32]);
         let p = policy("a", 1, &["tenant"]);
         let with = |route, tenant| move |name: &str| if name == "route" { route } else { tenant };
-        assert!(p.subject(&key, with(Some("/api/x"), Some("acme"))).is_some());
-        assert!(p.subject(&key, with(Some("/other"), Some("acme"))).is_none());
-        assert!(p.subject(&key, with(Some("/api/x"), None)).is_none());
+        assert!(p.subject(&key, with(Some("/api/x"), Some("acme")), 2).is_some());
+        assert!(p.subject(&key, with(Some("/other"), Some("acme")), 2).is_none());
+        assert!(p.subject(&key, with(Some("/api/x"), None), 1).is_none());
+    }
+
+    #[test]
+    fn a_policy_for_whole_requests_leaves_those_with_more_attributes_alone() {
+        let key = SubjectKey::new([0; 32]);
+        let meets =
+            |policy: &Policy, count| policy.subject(&key, |name| Some(if name == "route" { "/api/x" } else { "acme" }), count).is_some();
+        for (per, count, met) in [(&["tenant"][..], 2, true), (&["tenant"], 3, false), (&["route"], 1, true), (&["route"], 2, false)] {
+            let any = policy("a", 1, per);
+            assert!(meets(&any, count));
+            assert_eq!(meets(&Policy { no_other_attributes: true, ..any }, count), met, "{per:?} of {count}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_matched_by_what_it_is_like_and_not_like() {
+        let like =
+            |like: &str, not: &[&str]| Matcher::Like { like: Pattern::new(like), not: not.iter().map(|p| Pattern::new(*p)).collect() };
+        assert!(like("*", &["10.*", "b"]).matches("a") && like("*", &["10.*", "b"]).matches(""));
+        assert!(!like("*", &["10.*", "b"]).matches("b") && !like("*", &["10.*", "b"]).matches("10.1"));
+        assert!(like("a*", &[]).matches("ab") && !like("a*", &[]).matches("b") && !like("a*", &["ab"]).matches("ab"));
     }
 }

@@ -7,6 +7,7 @@
 //! | region's `weight` | 1 |
 //! | region's `priority` | 0 |
 //! | `match` | all requests |
+//! | `no-other-attributes` | `false` |
 //! | `per` | one budget for all requests that match |
 //! | `burst` | what refills in one period, at least 1 token: `5000/min` may be spent all at once |
 //! | `floor` | `100%` of the limit, split by weight |
@@ -135,14 +136,27 @@ fn policy_list<'a>(at: &Located<'a>) -> Option<Vec<Located<'a>>> {
     Some(items)
 }
 
-const FIELDS: &[&str] =
-    &["name", "match", "per", "limit", "floor", "lendable", "allow-overcommit", "cost", "overrides", "on-store-failure", "mode"];
+const FIELDS: &[&str] = &[
+    "name",
+    "match",
+    "no-other-attributes",
+    "per",
+    "limit",
+    "floor",
+    "lendable",
+    "allow-overcommit",
+    "cost",
+    "overrides",
+    "on-store-failure",
+    "mode",
+];
 
 fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<PolicyName, Option<u64>>) -> Option<Policy> {
     let fields = at.fields(FIELDS)?;
     // every field is read before the first `?`, or the mistakes of the later ones would be lost
     let name = fields.required("name").and_then(|at| unique_name(at, names));
     let matches = fields.or("match", BTreeMap::new(), matching::matchers);
+    let no_other_attributes = fields.or("no-other-attributes", false, Located::bool);
     let per = fields.or("per", Vec::new(), matching::per);
     let limit = fields.required("limit").and_then(limit::limit);
     let overrides = fields.or("overrides", Vec::new(), |at| overrides::overrides(at, per.as_deref(), limit));
@@ -157,6 +171,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
         name: name?,
         generation: 0,
         matches: matches?,
+        no_other_attributes: no_other_attributes?,
         per: per?,
         limit: limit?,
         floor,

@@ -3,7 +3,7 @@
 //! Whatever [`super::read::policy_set`] reads, [`document`] writes so that it reads back equal.
 //! The version and the generations are not in it: they are the ledger's, not the author's.
 
-use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Policy, PolicySet, Region, Window};
+use super::{CostRule, FloorRule, Limit, Matcher, Mode, OnStoreFailure, Override, Pattern, Policy, PolicySet, Region, Window};
 use crate::located::{Node, Value};
 use crate::names::RegionName;
 use crate::text::{DurationText, Rate, ShareText};
@@ -50,6 +50,9 @@ fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
     if !policy.matches.is_empty() {
         fields.push(("match", Node::map(policy.matches.iter().map(|(name, m)| (name.clone(), matcher(m))))));
     }
+    if policy.no_other_attributes {
+        fields.push(("no-other-attributes", Node::new(Value::Bool(true))));
+    }
     if !policy.per.is_empty() {
         fields.push(("per", Node::list(policy.per.iter().map(Node::text))));
     }
@@ -78,7 +81,15 @@ fn matcher(matcher: &Matcher) -> Node {
             [value] if !value.contains('*') => Node::text(value),
             values => Node::list(values.iter().map(Node::text)),
         },
+        Matcher::Like { like, not } => like_and_not(like, not),
     }
+}
+
+/// `like: "*"` is left out beside a `not`, which says as much.
+fn like_and_not(like: &Pattern, not: &[Pattern]) -> Node {
+    let like = (not.is_empty() || like.as_str() != "*").then(|| ("like", Node::text(like)));
+    let not = (!not.is_empty()).then(|| ("not", Node::list(not.iter().map(Node::text))));
+    Node::map(like.into_iter().chain(not))
 }
 
 fn limit(limit: Limit, keys: Keys) -> Vec<(String, Node)> {
@@ -195,10 +206,16 @@ mod tests {
         }
     }
 
+    fn pattern() -> impl Strategy<Value = Pattern> {
+        prop_oneof![Just("*".to_owned()), ".{0,8}", "[ab*]{1,5}"].prop_map(Pattern::new)
+    }
+
     fn matchers() -> impl Strategy<Value = BTreeMap<String, Matcher>> {
         let one = prop_oneof![
             Just(Matcher::Present),
             "[^*]{1,8}".prop_map(Matcher::Prefix),
+            (pattern(), prop::collection::btree_set(pattern(), 0..3))
+                .prop_map(|(like, not)| Matcher::Like { like, not: not.into_iter().collect() }),
             prop::collection::btree_set(".{0,8}", 1..4).prop_map(|values| Matcher::OneOf(values.into_iter().collect())),
         ];
         prop::collection::btree_map("\\PC{1,20}", one, 0..4)
@@ -251,11 +268,12 @@ mod tests {
         let answer = prop::sample::select(vec![OnStoreFailure::Emergency, OnStoreFailure::Open, OnStoreFailure::Closed]);
         let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];
         let limits = (per, kinds()).prop_flat_map(|(per, kind)| (Just(per.clone()), alike(kind), overrides(per, kind)));
-        (limits, matchers(), floor(), part(), cost(), answer, mode).prop_map(
-            |((per, limit, overrides), matches, (floor, over), lendable, cost, answer, mode)| Policy {
+        (limits, (matchers(), any::<bool>()), floor(), part(), cost(), answer, mode).prop_map(
+            |((per, limit, overrides), (matches, no_other_attributes), (floor, over), lendable, cost, answer, mode)| Policy {
                 name: "placeholder".parse().expect("a name"),
                 generation: 0,
                 matches,
+                no_other_attributes,
                 per,
                 limit,
                 floor,

@@ -152,7 +152,7 @@ impl Region {
 
     /// One request. True if it is admitted.
     pub fn ask(&mut self, cost: MicroTokens, now: Micros) -> bool {
-        let matched = self.table.matches(|_| None, Some(cost));
+        let matched = self.table.matches(|_| None, 0, Some(cost));
         let charges: Vec<Charge> = matched.into_iter().map(|m| m.charge).collect();
         let question = Question { view: self.book.view(local(now)), drift: self.drift, charges };
         let Reply::Decided(decision) = self.store.decide(store_time(now), &question) else { return false };

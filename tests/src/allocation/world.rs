@@ -251,6 +251,7 @@ fn policies(names: &[RegionName], workload: &Workload) -> PolicySet {
         name: "p".parse().unwrap_or_else(|_| unreachable!("a name")),
         generation: 0,
         matches: BTreeMap::new(),
+        no_other_attributes: false,
         per: Vec::new(),
         limit: Limit::TokenBucket { rate: limit.rate, period: Duration::from_secs(1), burst: limit.burst },
         floor: FloorRule::Together(PartsPerMillion::WHOLE),

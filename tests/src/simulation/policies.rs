@@ -161,6 +161,7 @@ fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
         name: name.clone(),
         generation: 0,
         matches: BTreeMap::new(),
+        no_other_attributes: false,
         per: vec![ATTRIBUTE.into()],
         limit: limit_of(period, profile, chance),
         allow_overcommit: floor.total() > u64::from(PartsPerMillion::WHOLE.0),

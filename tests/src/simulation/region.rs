@@ -287,7 +287,7 @@ impl Region {
     pub(super) fn charges(places: &[Place], table: &PolicyTable) -> Vec<Option<Charge>> {
         let charge = |place: &Place| {
             let subject = |name: &str| (name == ATTRIBUTE).then_some(place.name);
-            let matched = table.matches(subject, Some(MicroTokens::ZERO)).into_iter().find(|matched| matched.policy == place.policy);
+            let matched = table.matches(subject, 1, Some(MicroTokens::ZERO)).into_iter().find(|matched| matched.policy == place.policy);
             matched.map(|matched| matched.charge)
         };
         places.iter().map(charge).collect()

@@ -1,7 +1,7 @@
 //! `match` and `per`, and the names of attributes wherever they stand.
 
 use crate::located::{Located, Value};
-use crate::policy::Matcher;
+use crate::policy::{Matcher, Pattern};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of an attribute at most, in bytes.
@@ -54,9 +54,11 @@ pub(super) fn attribute(at: &Located<'_>, name: &str) -> Option<String> {
 }
 
 fn matcher(at: &Located<'_>) -> Option<Matcher> {
-    const EXPECTED: &str = "a value, a list of values, `prefix*` or `*`";
-    if matches!(at.value(), Value::List(_)) {
-        return values(at);
+    const EXPECTED: &str = "a value, a list of values, `prefix*`, `*` or a map with `like` and `not`";
+    match at.value() {
+        Value::List(_) => return values(at),
+        Value::Map(_) => return like(at),
+        _ => {}
     }
     let text = at.scalar(EXPECTED)?;
     match text.split_once('*') {
@@ -64,10 +66,49 @@ fn matcher(at: &Located<'_>) -> Option<Matcher> {
         Some(("", "")) => Some(Matcher::Present),
         Some((prefix, "")) => Some(Matcher::Prefix(prefix.to_owned())),
         Some(_) => {
-            at.refuse("a `*` stands only at the end; a value that has one in it is written in a list, where all is exact");
+            at.refuse("a `*` stands only at the end; a value that has one in it is written in a list, where all is exact, and a pattern in a map: `{like: a*b}`");
             None
         }
     }
+}
+
+/// `{like: a*b, not: [abb, ac*]}`: patterns, in which each `*` stands for any text.
+fn like(at: &Located<'_>) -> Option<Matcher> {
+    let fields = at.fields(&["like", "not"])?;
+    let like = fields.optional("like").map(pattern);
+    let not = fields.optional("not").map(patterns);
+    if like.is_none() && not.is_none() {
+        at.refuse("expected `like`, `not` or both, found none of them");
+        return None;
+    }
+    Some(Matcher::Like { like: like.unwrap_or_else(|| Some(Pattern::new("*")))?, not: not.unwrap_or_else(|| Some(Vec::new()))? })
+}
+
+fn pattern(at: &Located<'_>) -> Option<Pattern> {
+    at.scalar("a pattern such as `a*b`").map(Pattern::new)
+}
+
+/// One pattern or a list of them.
+fn patterns(at: &Located<'_>) -> Option<Vec<Pattern>> {
+    if !matches!(at.value(), Value::List(_)) {
+        return pattern(at).map(|one| vec![one]);
+    }
+    let items = at.list("a list of patterns")?;
+    if items.is_empty() {
+        at.refuse("the list is empty; leave `not` out to except nothing");
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    let mut read = Vec::with_capacity(items.len());
+    for item in &items {
+        let Some(pattern) = pattern(item) else { continue };
+        if seen.insert(pattern.clone()) {
+            read.push(pattern);
+        } else {
+            item.refuse(format!("`{}` is already there", crate::text::cut(pattern.as_str())));
+        }
+    }
+    (read.len() == items.len()).then_some(read)
 }
 
 /// A list of exact values.
