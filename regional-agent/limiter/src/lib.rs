@@ -12,6 +12,8 @@ pub mod lease_book;
 pub mod matching;
 pub mod pace;
 pub mod record;
+pub mod share;
+pub mod sliding;
 pub mod step_watch;
 pub mod store;
 mod unit_grants;

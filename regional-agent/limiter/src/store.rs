@@ -3,21 +3,27 @@
 //! Time is an argument and may step back. Buckets and the record are dropped as a store with
 //! expiring keys would drop them, so memory is bounded by the subjects in use.
 
-use crate::bucket::{Bucket, Period, Standing, Terms, exact};
-use crate::decision::{Charge, Decision, LimitDecision, Question, Reply};
+mod account;
+
+use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
+use crate::decision::{Charge, Decision, Question, Reply};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
-use crate::use_log::{Counted, UseLog};
+use crate::share::ShareTerms;
+use crate::sliding::WindowCount;
+use crate::use_log::UseLog;
 use crate::window::{Purse, Units};
+use account::{Account, Count};
 use quorate_shared::heartbeat::{Holding, Number};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
-use quorate_shared::policy::Shape;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// Below so many buckets nobody looks for expired ones.
-const FEW_BUCKETS: usize = 1024;
+/// Below so many values nobody looks for expired ones.
+const FEW: usize = 1024;
 
 /// One region's record and buckets. Open a session before anything else.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +31,9 @@ pub struct MemoryStore {
     record: Option<Expiring<Record>>,
     buckets: BTreeMap<BudgetId, Expiring<Bucket>>,
     logs: BTreeMap<BudgetId, Expiring<UseLog>>,
+    counts: BTreeMap<BudgetId, Expiring<WindowCount>>,
     units: BTreeMap<BudgetId, Expiring<Units>>,
-    /// So many buckets are looked through for expired ones.
+    /// With so many values kept, they are looked through for expired ones.
     sweep_at: usize,
 }
 
@@ -54,9 +61,19 @@ impl MemoryStore {
         self.buckets.get(budget).map(|bucket| (&bucket.value, bucket.until))
     }
 
-    /// Buckets kept, with those that have expired since anybody looked.
-    pub fn bucket_count(&self) -> usize {
-        self.buckets.len()
+    /// A log as it was last written, and until when it is kept.
+    pub fn log(&self, budget: &BudgetId) -> Option<(&UseLog, StoreTime)> {
+        self.logs.get(budget).map(|log| (&log.value, log.until))
+    }
+
+    /// A count of windows as it was last written, and until when it is kept.
+    pub fn count(&self, budget: &BudgetId) -> Option<(&WindowCount, StoreTime)> {
+        self.counts.get(budget).map(|count| (&count.value, count.until))
+    }
+
+    /// Buckets, logs and counts kept, with those that have expired since anybody looked.
+    pub fn kept(&self) -> usize {
+        self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len()
     }
 
     /// Answers `question` at `now`, and charges it if it is allowed.
@@ -76,12 +93,13 @@ impl MemoryStore {
             if account.charge.cost.0 > 0 {
                 let taken = allowed && account.fits;
                 if taken {
-                    account.take(now);
+                    account.take();
                 }
                 self.keep_account(now, account, taken);
             }
         }
-        Reply::Decided(Decision { allowed, limits: accounts.iter().map(|account| account.decision(now)).collect() })
+        let decision = |account: &Account<'_>| account.decision(now, there(&self.logs, now, &account.charge.budget));
+        Reply::Decided(Decision { allowed, limits: accounts.iter().map(decision).collect() })
     }
 
     /// Notes that the store's clock shows `now`: the newest windows are open. Gives the record.
@@ -101,8 +119,10 @@ impl MemoryStore {
                 if record.lost_at.is_some_and(|lost| now.since(lost) <= keep) {
                     return Some(Usage::Counted(MicroTokens(u64::MAX))); // what was lost with it may count yet
                 }
-                let log = there(&self.logs, now, &charge.budget);
-                Some(Usage::Counted(log.map(|log| log.counted(now, keep)).unwrap_or_default()))
+                Some(Usage::Counted(match charge.limit {
+                    Limit::SlidingWindow { window, .. } => self.count_at(now, &charge.budget, window).weighed(window, now).estimate(),
+                    _ => there(&self.logs, now, &charge.budget).map(|log| log.counted(now, keep)).unwrap_or_default(),
+                }))
             }
             Shape::Allowance => {
                 let stored = there(&self.units, now, &charge.budget).copied();
@@ -163,13 +183,14 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Drops what has expired. Done by itself whenever the buckets have doubled.
+    /// Drops what has expired. Done by itself whenever what is kept has doubled.
     pub fn sweep(&mut self, now: StoreTime) {
         self.record = self.record.take().filter(|record| record.is_there(now));
         self.buckets.retain(|_, bucket| bucket.is_there(now));
+        self.counts.retain(|_, count| count.is_there(now));
         self.logs.retain(|_, log| log.is_there(now));
         self.units.retain(|_, units| units.is_there(now));
-        self.sweep_at = self.buckets.len().saturating_mul(2);
+        self.sweep_at = self.kept().saturating_mul(2);
     }
 
     fn record_mut(&mut self, now: StoreTime) -> Result<&mut Record, Refusal> {
@@ -186,24 +207,41 @@ impl MemoryStore {
             return Account { charge, fits: purse.fits(charge.cost), count: Count::Window(purse) };
         }
         if charge.limit.shape() == Shape::Share {
-            let log = there(&self.logs, now, &charge.budget).cloned().unwrap_or_default();
-            let counted = Counted::new(charge, &holding, view, drift, &log, record.lost_at, now);
-            return Account { charge, fits: counted.fits(charge.cost), count: Count::Log(counted, log) };
+            let terms = ShareTerms::new(charge, &holding, view, drift, record.lost_at, now);
+            return self.share_account(now, charge, terms, drift.stretch(charge.limit.drain()));
         }
         let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), view, drift);
         let bucket = Bucket::settled(self.stored(now, &charge.budget), &terms, &record.history(&charge.budget), now);
         Account { charge, fits: bucket.holds(charge.cost), count: Count::Bucket(terms, bucket) }
     }
 
+    /// How a charge on a budget with a drain stands.
+    fn share_account<'a>(&self, now: StoreTime, charge: &'a Charge, terms: ShareTerms, keep: Duration) -> Account<'a> {
+        let (counted, count) = match charge.limit {
+            Limit::SlidingWindow { window, .. } => {
+                let count = self.count_at(now, &charge.budget, window);
+                (count.weighed(window, now).estimate(), Count::Sliding(terms, window, count))
+            }
+            _ => {
+                let counted = there(&self.logs, now, &charge.budget).map(|log| log.counted(now, keep));
+                (counted.unwrap_or_default(), Count::Log(terms, keep))
+            }
+        };
+        Account { charge, fits: terms.fits(counted, charge.cost), count }
+    }
+
+    fn count_at(&self, now: StoreTime, budget: &BudgetId, window: Duration) -> WindowCount {
+        WindowCount::settled(there(&self.counts, now, budget), window, now)
+    }
+
     fn keep_account(&mut self, now: StoreTime, account: &Account<'_>, taken: bool) {
         let budget = &account.charge.budget;
         match &account.count {
             Count::Bucket(terms, bucket) => self.keep(now, budget, *bucket, terms),
+            Count::Log(_, keep) => self.keep_log(now, budget, *keep, taken.then_some(account.charge.cost)),
+            Count::Sliding(_, window, count) => self.keep_count(now, budget, *window, *count),
             // what a window that was burnt came to is not known before it is told, so it is not written down
-            Count::Log(..) | Count::Window(_) if !taken => {}
-            Count::Log(counted, log) => {
-                self.logs.insert(budget.clone(), Expiring { value: log.clone(), until: now.after(counted.keep) });
-            }
+            Count::Window(_) if !taken => {}
             Count::Window(purse) => {
                 if let Some(record) = &mut self.record {
                     record.value.note_clock(now);
@@ -212,6 +250,42 @@ impl MemoryStore {
                 self.units.insert(budget.clone(), Expiring { value: purse.units, until });
             }
         }
+    }
+
+    /// Writes down what a log has come to, and what was taken of it; nothing if that is what it was.
+    fn keep_log(&mut self, now: StoreTime, budget: &BudgetId, keep: Duration, taken: Option<MicroTokens>) {
+        if !self.logs.contains_key(budget) {
+            let Some(units) = taken else { return };
+            let mut log = UseLog::default();
+            log.take(now, units);
+            self.logs.insert(budget.clone(), Expiring { value: log, until: now.after(log_life(keep)) });
+            return self.bound_memory(now);
+        }
+        let Some(log) = self.logs.get_mut(budget) else { return };
+        let settled = log.value.settle(now, keep);
+        if let Some(units) = taken {
+            log.value.take(now, units);
+        }
+        if settled || taken.is_some() {
+            log.until = now.after(log_life(keep));
+        }
+        if log.value.is_empty() {
+            self.logs.remove(budget);
+        }
+    }
+
+    /// Writes down what a count has come to; nothing if that is what it was.
+    fn keep_count(&mut self, now: StoreTime, budget: &BudgetId, window: Duration, count: WindowCount) {
+        if count.is_empty() {
+            self.counts.remove(budget);
+            return;
+        }
+        if there(&self.counts, now, budget) == Some(&count) {
+            return;
+        }
+        let until = now.after(count.weighed(window, now).life()).after(GRACE);
+        self.counts.insert(budget.clone(), Expiring { value: count, until });
+        self.bound_memory(now);
     }
 
     /// A budget's bucket, settled under what was held and put under what will be.
@@ -238,7 +312,11 @@ impl MemoryStore {
 
     fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
         self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(terms.life()) });
-        if self.buckets.len() >= self.sweep_at.max(FEW_BUCKETS) {
+        self.bound_memory(now);
+    }
+
+    fn bound_memory(&mut self, now: StoreTime) {
+        if self.kept() >= self.sweep_at.max(FEW) {
             self.sweep(now);
         }
     }
@@ -253,44 +331,9 @@ pub enum Usage {
     Spent(Units),
 }
 
-/// A charge and what it is counted by while a question is decided.
-struct Account<'a> {
-    charge: &'a Charge,
-    fits: bool,
-    count: Count,
-}
-
-enum Count {
-    Bucket(Terms, Bucket),
-    Log(Counted, UseLog),
-    Window(Purse),
-}
-
-impl Account<'_> {
-    fn take(&mut self, now: StoreTime) {
-        match &mut self.count {
-            Count::Bucket(_, bucket) => bucket.take(self.charge.cost),
-            Count::Log(counted, log) => log.take(now, counted.keep, self.charge.cost),
-            Count::Window(purse) => purse.spend(self.charge.cost),
-        }
-    }
-
-    fn decision(&self, now: StoreTime) -> LimitDecision {
-        match &self.count {
-            Count::Bucket(terms, bucket) => {
-                let standing = Standing {
-                    fits: self.fits,
-                    capacity: terms.entitlement,
-                    rate: terms.rate,
-                    fill: bucket.fill,
-                    used_lease: terms.leased,
-                };
-                standing.decision(self.charge.cost, terms.period)
-            }
-            Count::Log(counted, log) => counted.decision(self.fits, self.charge.cost, log, now),
-            Count::Window(purse) => purse.decision(self.fits, self.charge),
-        }
-    }
+/// How much longer than it counts a log is kept: [`GRACE`], in whole milliseconds.
+fn log_life(keep: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(keep.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).saturating_add(GRACE)
 }
 
 fn there<'a, T>(values: &'a BTreeMap<BudgetId, Expiring<T>>, now: StoreTime, budget: &BudgetId) -> Option<&'a T> {

@@ -3,6 +3,7 @@
 mod link;
 mod record;
 mod script;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -13,7 +14,7 @@ use quorate_limiter::decision::{Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
-use quorate_shared::policy::Shape;
+use quorate_shared::policy::Limit;
 use quorate_shared::time::StoreTime;
 use script::{Script, Scripts};
 use std::collections::BTreeMap;
@@ -96,7 +97,8 @@ impl RedisStore {
     /// See [`super::Store::decide`].
     pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
-        if let Some(other) = question.charges.iter().find(|charge| charge.limit.shape() != Shape::Flow) {
+        let counts = |limit: Limit| matches!(limit, Limit::TokenBucket { .. } | Limit::SlidingLog { .. } | Limit::SlidingWindow { .. });
+        if let Some(other) = question.charges.iter().find(|charge| !counts(charge.limit)) {
             return Err(StoreError::Refused(format!("it does not count by {}", other.limit.algorithm())));
         }
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));

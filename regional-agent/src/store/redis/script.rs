@@ -3,12 +3,16 @@
 
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::record::{CHANGE_MEMORY, RECORD_LIFE};
+use quorate_limiter::use_log::MAX_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
 
 /// Sets `now`, in microseconds, from the clock of the Redis host.
 const CLOCK: &str = include_str!("../scripts/clock.lua");
 const LEASE: &str = include_str!("../scripts/lease.lua");
 const BUCKET: &str = include_str!("../scripts/bucket.lua");
+const SHARE: &str = include_str!("../scripts/share.lua");
+const LOG: &str = include_str!("../scripts/log.lua");
+const SLIDING: &str = include_str!("../scripts/sliding.lua");
 
 /// A script and its hash.
 #[derive(Debug)]
@@ -66,7 +70,7 @@ impl Scripts {
             Script::new(&all)
         };
         Self {
-            decide: script(&[LEASE, BUCKET, include_str!("../scripts/decide.lua")]),
+            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, include_str!("../scripts/decide.lua")]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
             take: script(&[LEASE, include_str!("../scripts/take.lua")]),
@@ -87,6 +91,7 @@ fn constants() -> String {
     let seconds = |name: &str, span: std::time::Duration| format!("local {name} = {}\n", span.as_secs());
     [
         format!("local MAX_EXACT = {MAX_EXACT}\n"),
+        format!("local MAX_ENTRIES = {MAX_ENTRIES}\n"),
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
         seconds("LIFE_WITHOUT_REFILL", LIFE_WITHOUT_REFILL),

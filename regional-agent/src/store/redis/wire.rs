@@ -1,14 +1,17 @@
 //! Keys, arguments and answers of the scripts. Numbers travel as decimal text, both ways.
 
+use super::shares;
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::policy::Limit;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::Drift;
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The keys of one region. `{REGION}` puts them all in one slot of a cluster.
 #[derive(Debug)]
@@ -57,7 +60,8 @@ pub fn holding_text(holding: &Holding) -> String {
     words.join(" ")
 }
 
-fn flag(value: bool) -> String {
+/// A truth value as scripts read it.
+pub fn flag(value: bool) -> String {
     u8::from(value).to_string()
 }
 
@@ -66,8 +70,9 @@ fn keep(drift: Drift) -> String {
     (1_000_000 - drift.ppm()).to_string()
 }
 
-fn standing_lenders(view: &LeaseView) -> String {
-    view.standing_lenders.iter().fold(" ".to_owned(), |text, lender| text + lender.as_str() + " ")
+/// Lenders whose promise stands, as ` eu us `.
+pub fn lenders(standing: &BTreeSet<RegionName>) -> String {
+    standing.iter().fold(" ".to_owned(), |text, lender| text + lender.as_str() + " ")
 }
 
 fn capacity(part: Capacity) -> [String; 2] {
@@ -87,15 +92,25 @@ pub fn question(question: &Question) -> Vec<String> {
     let view = &question.view;
     let mut words = vec![flag(view.leased), flag(view.whole_floor)];
     words.extend([format!("{}:{}", view.number.session, view.nonce), view.number.seq.to_string()]);
-    words.extend([policies_text(view.policies), keep(question.drift), standing_lenders(view)]);
-    words.extend(question.charges.iter().flat_map(charge));
+    words.extend([policies_text(view.policies), keep(question.drift), lenders(&view.standing_lenders)]);
+    words.extend(question.charges.iter().flat_map(|charge| charged(charge, view, question.drift)));
     words
 }
 
-fn charge(charge: &Charge) -> Vec<String> {
+fn charged(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
     // more than any limit holds is refused for good, however much more it is
     let cost = charge.cost.0.min(MAX_EXACT + 1);
-    let mut words = vec![cost.to_string(), flag(charge.enforced), "bucket".to_owned()];
+    let kind = match charge.limit {
+        Limit::SlidingLog { .. } => shares::log(charge, view, drift),
+        Limit::SlidingWindow { window, .. } => shares::sliding(charge, window, view, drift),
+        _ => bucket(charge),
+    };
+    [vec![cost.to_string(), flag(charge.enforced)], kind].concat()
+}
+
+/// How a charge on a bucket is counted, and what that needs.
+fn bucket(charge: &Charge) -> Vec<String> {
+    let mut words = vec!["bucket".to_owned()];
     words.extend(capacity(charge.floor).into_iter().chain(capacity(charge.lendable)));
     words.push(period(charge.limit));
     words
@@ -115,7 +130,7 @@ pub fn taken(response: Number) -> Vec<String> {
 pub fn holdings(change: &HoldingsChange, settlements: &[Settlement]) -> Vec<String> {
     let view = &change.view;
     let mut words: Vec<String> = number(change.number).into();
-    words.extend([flag(view.leased), flag(view.whole_floor), keep(change.drift), standing_lenders(view)]);
+    words.extend([flag(view.leased), flag(view.whole_floor), keep(change.drift), lenders(&view.standing_lenders)]);
     words.extend(settlements.iter().flat_map(settlement));
     words
 }
@@ -124,7 +139,9 @@ fn settlement(settlement: &Settlement) -> impl Iterator<Item = String> {
     let unknown = || ["0".to_owned(), "0".to_owned()];
     let (period, floor, lendable) = match settlement.standing {
         None => ("0".to_owned(), unknown(), unknown()),
-        Some(FloorTerms { limit, floor, lendable }) => (period(limit), capacity(floor), capacity(lendable)),
+        Some(FloorTerms { limit, floor, lendable }) if limit.shape() == Shape::Flow => (period(limit), capacity(floor), capacity(lendable)),
+        // nothing refills: what counts is compared with what is held at each question
+        Some(_) => ("0".to_owned(), unknown(), unknown()),
     };
     [holding_text(&settlement.holding), period].into_iter().chain(floor).chain(lendable)
 }
@@ -166,12 +183,19 @@ impl Words {
         text.parse().map_err(|_| unreadable(&text))
     }
 
-    fn flag(&mut self) -> Result<bool, StoreError> {
+    /// A truth value.
+    pub fn flag(&mut self) -> Result<bool, StoreError> {
         Ok(self.number()? == 1)
     }
 
-    fn micro_tokens(&mut self) -> Result<MicroTokens, StoreError> {
+    /// An amount.
+    pub fn micro_tokens(&mut self) -> Result<MicroTokens, StoreError> {
         self.number().map(MicroTokens)
+    }
+
+    /// Microseconds.
+    pub fn span(&mut self) -> Result<Duration, StoreError> {
+        self.number().map(Duration::from_micros)
     }
 }
 
@@ -197,6 +221,14 @@ pub fn reply(question: &Question, answer: Vec<String>) -> Result<Reply, StoreErr
 }
 
 fn limit_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
+    match charge.limit {
+        Limit::SlidingLog { .. } => shares::log_decision(charge, words),
+        Limit::SlidingWindow { window, .. } => shares::sliding_decision(charge, window, words),
+        _ => bucket_decision(charge, words),
+    }
+}
+
+fn bucket_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
     let standing = Standing {
         fits: words.flag()?,
         capacity: Capacity::new(words.micro_tokens()?, words.micro_tokens()?),

@@ -27,7 +27,7 @@ local known = redis.call('HMGET', lease, unpack(fields))
 -- record knows of the budget's holding and of its policy's last change, the cost, the place of its
 -- arguments, and the view; it gives an account and the place after its arguments. An account says whether
 -- the cost fits, takes it, keeps what is to be kept (whether it was taken or not), and answers.
-local kinds = {bucket = bucket_account}
+local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account}
 
 local accounts, allowed, a = {}, true, 9
 for i = 1, #KEYS - 1 do

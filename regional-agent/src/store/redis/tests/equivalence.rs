@@ -1,146 +1,21 @@
 //! One sequence of operations, played against the scripts and against the store in memory: the
 //! same answers, and after each operation the same record and the same buckets, to the last digit.
 
+mod operation;
+
 use super::*;
 use crate::store::Drawn;
+use operation::{Kind, Operation, Parts, Response, SUBJECTS, View, buckets, operation, shares};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
+use quorate_limiter::sliding::WindowCount;
 use quorate_limiter::store::MemoryStore;
+use quorate_limiter::use_log::UseLog;
 use quorate_shared::heartbeat::Holding;
-use quorate_shared::names::RegionName;
 use quorate_shared::units::{Capacity, MAX_EXACT};
 use std::collections::BTreeMap;
-
-const SUBJECTS: usize = 3;
-
-#[derive(Clone, Debug)]
-enum Operation {
-    Wait(u64),
-    StepBack(u64),
-    Decide { charges: Vec<Option<(Parts, u64, bool)>>, view: View },
-    Open { newer: u64, burn: bool, policies: PoliciesInForce },
-    Draw { newer: u64 },
-    Take { response: Response },
-    Write { response: Response, view: View, settlements: Vec<Option<(Holding, Option<Parts>)>> },
-    Finish { response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity> },
-    LoseState,
-}
-
-/// Floor and lendable part.
-type Parts = (Capacity, Capacity);
-
-/// A response relative to a number of the record: mostly the next or that one.
-#[derive(Clone, Copy, Debug)]
-struct Response {
-    sessions: i64,
-    seqs: i64,
-}
-
-impl Response {
-    const PRESENT: Self = Self { sessions: 0, seqs: 0 };
-    const NEXT: Self = Self { sessions: 0, seqs: 1 };
-
-    fn after(self, number: Number) -> Number {
-        Number { session: number.session.saturating_add_signed(self.sessions), seq: number.seq.saturating_add_signed(self.seqs) }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct View {
-    leased: bool,
-    whole_floor: bool,
-    standing: Vec<RegionName>,
-    dated: Response,
-    policies: Option<PoliciesInForce>,
-}
-
-fn amount() -> impl Strategy<Value = MicroTokens> {
-    prop_oneof![
-        Just(0),
-        0..5u64,
-        (0..50u64).prop_map(|n| n * 1_000_000),
-        0..10_000_000_000u64,
-        0..=MAX_EXACT,
-        Just(MAX_EXACT),
-        Just(u64::MAX),
-    ]
-    .prop_map(MicroTokens)
-}
-
-fn part() -> impl Strategy<Value = Capacity> {
-    (amount(), amount()).prop_map(|(rate, burst)| Capacity::new(rate, burst))
-}
-
-fn parts() -> impl Strategy<Value = Parts> {
-    let floor = prop_oneof![3 => Just(Capacity::new(tokens(10), tokens(20))), 2 => part()];
-    (floor, part()).prop_map(|(floor, lendable)| (floor, lendable.min(floor)))
-}
-
-fn lenders() -> impl Strategy<Value = Vec<RegionName>> {
-    proptest::sample::subsequence(vec!["ap", "us"], 0..=2).prop_map(|names| names.into_iter().map(|n| n.parse().expect("a name")).collect())
-}
-
-fn holding() -> impl Strategy<Value = Holding> {
-    let part = prop_oneof![Just(Capacity::ZERO), part()].boxed();
-    let full = (part.clone(), part.clone(), lenders(), part.clone(), part).prop_map(|(pool, lent, lenders, a, b)| Holding {
-        pool,
-        lent,
-        borrowed: lenders.into_iter().zip([a, b]).collect(),
-    });
-    prop_oneof![1 => Just(Holding::default()), 3 => full]
-}
-
-fn policies() -> impl Strategy<Value = PoliciesInForce> {
-    prop_oneof![3 => Just((0, None)), 1 => Just((1, Some(2))), 1 => Just((2, None))]
-        .prop_map(|(active, next)| PoliciesInForce { active, next })
-}
-
-fn response() -> impl Strategy<Value = Response> {
-    (prop_oneof![8 => Just(0i64), 1 => -1..=1i64], prop_oneof![6 => Just(0i64), 4 => Just(1i64), 1 => -2..=3i64])
-        .prop_map(|(sessions, seqs)| Response { sessions, seqs })
-}
-
-fn view() -> impl Strategy<Value = View> {
-    let small = || prop_oneof![12 => Just(0i64), 1 => -1..=1i64];
-    let dated = (small(), small()).prop_map(|(sessions, seqs)| Response { sessions, seqs });
-    (any::<bool>(), proptest::bool::weighted(0.3), lenders(), dated, proptest::option::weighted(0.05, policies()))
-        .prop_map(|(leased, whole_floor, standing, dated, policies)| View { leased, whole_floor, standing, dated, policies })
-}
-
-fn cost() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        1 => Just(0u64),
-        4 => Just(1_000_000u64),
-        2 => 0..30_000_000u64,
-        1 => 0..=MAX_EXACT,
-        1 => Just(MAX_EXACT),
-        1 => Just(u64::MAX),
-    ]
-}
-
-fn span() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0u64), 0..100u64, 0..3_000_000u64, 0..120_000_000u64, 0..200_000_000_000u64, Just(10 * 365 * 86_400_000_000u64),]
-}
-
-fn operation() -> impl Strategy<Value = Operation> {
-    let each = |n| proptest::collection::vec(n, SUBJECTS);
-    prop_oneof![
-        18 => span().prop_map(Operation::Wait),
-        3 => span().prop_map(Operation::StepBack),
-        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view())
-            .prop_map(|(charges, view)| Operation::Decide { charges, view }),
-        3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
-        3 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),
-        9 => response().prop_map(|response| Operation::Take { response }),
-        12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS))
-            .prop_map(|(response, view, settlements)| Operation::Write { response, view, settlements }),
-        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, part()))
-            .prop_map(|(response, policies, flags, changed)| Operation::Finish { response, policies, flags, changed }),
-        1 => Just(Operation::LoseState),
-    ]
-}
 
 /// Both stores, the time they share, and what is the same for the whole sequence.
 struct Both<'a> {
@@ -151,7 +26,16 @@ struct Both<'a> {
     identity: String,
     now: StoreTime,
     drift: Drift,
-    periods: [Duration; SUBJECTS],
+    kinds: [Kind; SUBJECTS],
+    kept: [Kept; SUBJECTS],
+}
+
+/// How a budget is kept, until when, and since when so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Kept {
+    texts: Vec<String>,
+    until: StoreTime,
+    since: StoreTime,
 }
 
 impl Both<'_> {
@@ -169,10 +53,11 @@ impl Both<'_> {
             leased: view.leased,
             whole_floor: view.whole_floor,
             standing_lenders: view.standing.iter().cloned().collect(),
+            floor_passed: Duration::from_micros(view.passed),
+            standing_loans: (0..2).map(|index| (Self::budget(index), view.standing.iter().cloned().collect())).collect(),
             number: view.dated.after(record.number()),
             nonce: record.nonce,
             policies: view.policies.unwrap_or(record.policies),
-            ..LeaseView::default()
         }
     }
 
@@ -180,14 +65,10 @@ impl Both<'_> {
         subject(["a", "b", "c"][index])
     }
 
-    fn limit(&self, index: usize, floor: Capacity) -> Limit {
-        Limit::TokenBucket { rate: floor.rate, period: self.periods[index], burst: floor.burst }
-    }
-
     fn charge(&self, index: usize, (floor, lendable): Parts, cost: u64, enforced: bool) -> Charge {
         Charge {
             budget: Self::budget(index),
-            limit: self.limit(index, floor),
+            limit: self.kinds[index].limit(floor),
             floor,
             lendable,
             former_floors: vec![],
@@ -254,7 +135,7 @@ impl Both<'_> {
     fn write(&mut self, response: Response, view: &View, settlements: &[Option<(Holding, Option<Parts>)>]) -> TestCaseResult {
         let settlement = |(i, settlement): (usize, &Option<(Holding, Option<Parts>)>)| {
             let (holding, parts) = settlement.clone()?;
-            let standing = parts.map(|(floor, lendable)| FloorTerms { limit: self.limit(i, floor), floor, lendable });
+            let standing = parts.map(|(floor, lendable)| FloorTerms { limit: self.kinds[i].limit(floor), floor, lendable });
             Some(Settlement { budget: Self::budget(i), holding, standing })
         };
         let settlements = settlements.iter().enumerate().filter_map(settlement).collect();
@@ -290,7 +171,7 @@ impl Both<'_> {
             gone.push(self.redis.keys.lease.clone());
         }
         for budget in (0..SUBJECTS).map(Self::budget) {
-            if self.memory.bucket(&budget).is_some_and(|(_, until)| self.now > until) {
+            if self.in_memory(&budget).is_some_and(|(_, until)| self.now > until) {
                 gone.push(self.redis.keys.bucket(&budget));
             }
         }
@@ -304,21 +185,50 @@ impl Both<'_> {
     fn compare(&mut self) -> TestCaseResult {
         let loaded = self.runtime.block_on(self.redis.load()).expect("it answers");
         prop_assert_eq!(loaded.record.as_ref(), self.memory.record(self.now));
-        for budget in (0..SUBJECTS).map(Self::budget) {
-            let key = self.redis.keys.bucket(&budget);
-            let text: Option<String> = redis::cmd("GET").arg(&key).query(self.connection).expect("it answers");
-            let kept = self.memory.bucket(&budget);
-            prop_assert_eq!(text, kept.map(|(bucket, _)| bucket_text(bucket)));
-            let Some((bucket, until)) = kept else { continue };
-            let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
-            let expected = until.since(bucket.last).as_millis() as i64;
-            // Redis counts down in real time, of which the sequence takes little
-            prop_assert!((expected - 50_000..=expected).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
+        for index in 0..SUBJECTS {
+            self.compare_budget(index)?;
         }
         let life: i64 = redis::cmd("PTTL").arg(&self.redis.keys.lease).query(self.connection).expect("it answers");
         prop_assert_eq!(life > 0, loaded.record.is_some(), "the record expires in {} ms", life);
         Ok(())
     }
+
+    fn compare_budget(&mut self, index: usize) -> TestCaseResult {
+        let budget = Self::budget(index);
+        let key = self.redis.keys.bucket(&budget);
+        let texts: Vec<String> = match self.kinds[index] {
+            Kind::Log(_) => redis::cmd("LRANGE").arg(&key).arg(0).arg(-1).query(self.connection).expect("it answers"),
+            _ => redis::cmd("GET").arg(&key).query::<Option<String>>(self.connection).expect("it answers").into_iter().collect(),
+        };
+        let kept = self.in_memory(&budget);
+        prop_assert_eq!(&texts, &kept.clone().map(|(texts, _)| texts).unwrap_or_default(), "{:?}", self.kinds[index]);
+        let Some((texts, until)) = kept else { return Ok(()) };
+        if (&self.kept[index].texts, self.kept[index].until) != (&texts, until) {
+            self.kept[index] = Kept { texts, until, since: self.now };
+        }
+        let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
+        let expected = until.since(self.kept[index].since).as_millis() as i64;
+        // Redis counts down in real time, of which the sequence takes little
+        prop_assert!((expected - 50_000..=expected).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
+        Ok(())
+    }
+
+    /// What the store in memory keeps of a budget, as the scripts write it, and until when.
+    fn in_memory(&self, budget: &BudgetId) -> Option<(Vec<String>, StoreTime)> {
+        let bucket = self.memory.bucket(budget).map(|(bucket, until)| (vec![bucket_text(bucket)], until));
+        let log = self.memory.log(budget).map(|(log, until)| (log_texts(log), until));
+        let count = self.memory.count(budget).map(|(count, until)| (vec![count_text(count)], until));
+        bucket.or(log).or(count)
+    }
+}
+
+fn log_texts(log: &UseLog) -> Vec<String> {
+    let entries = log.entries().map(|(at, units)| format!("{} {}", at.as_micros(), units.0));
+    std::iter::once(log.total().0.to_string()).chain(entries).collect()
+}
+
+fn count_text(count: &WindowCount) -> String {
+    format!("{} {} {}", count.index, count.current.0, count.previous.0)
 }
 
 fn bucket_text(bucket: &Bucket) -> String {
@@ -360,7 +270,7 @@ impl Stage {
         Self { redis, connection: server.connect(), runtime, identity, _server: server }
     }
 
-    fn play(&mut self, start: u64, ppm: u32, periods: [u64; SUBJECTS], operations: &[Operation]) -> TestCaseResult {
+    fn play(&mut self, start: u64, ppm: u32, kinds: [Kind; SUBJECTS], operations: &[Operation]) -> TestCaseResult {
         redis::cmd("FLUSHALL").exec(&mut self.connection).expect("flushed");
         let mut both = Both {
             redis: &self.redis,
@@ -370,7 +280,8 @@ impl Stage {
             identity: self.identity.clone(),
             now: StoreTime::from_micros(start),
             drift: Drift::from_ppm(ppm).expect("in range"),
-            periods: periods.map(Duration::from_micros),
+            kinds,
+            kept: Default::default(),
         };
         for operation in operations {
             both.play(operation)?;
@@ -391,37 +302,51 @@ fn respond(genesis: bool, changed: Option<Capacity>) -> [Operation; 2] {
     [Operation::Take { response: Response::NEXT }, finish]
 }
 
-#[test]
-fn the_scripts_answer_as_the_store_in_memory_does() {
-    let period = prop_oneof![Just(1u64), 1..1_000u64, Just(1_000_000), Just(60_000_000), 1..=129_600_000_000u64, Just(129_600_000_000u64)];
+/// Sequences over budgets of such kinds.
+fn play_all(kind: impl Strategy<Value = Kind>, cases: u32) {
     let start = prop_oneof![1..10_000_000u64, Just(1_790_000_000_000_000u64)];
     let sequence = (
         start,
         proptest::bool::weighted(0.8),
         prop_oneof![Just(0u32), Just(1_000), 0..=100_000u32],
-        proptest::array::uniform3(period),
+        proptest::array::uniform3(kind),
         proptest::collection::vec(operation(), 1..50),
     );
-    let mut runner = proptest::test_runner::TestRunner::new(seeded(400));
+    let mut runner = proptest::test_runner::TestRunner::new(seeded(cases));
     let stage = std::cell::RefCell::new(Stage::new());
-    let result = runner.run(&sequence, |(start, known, ppm, periods, operations)| {
-        // without a first response all buckets begin empty, which hides what else may bound them
+    let result = runner.run(&sequence, |(start, known, ppm, kinds, operations)| {
+        // without a first response nothing is there to be taken at first, which hides what else may bound it
         let first = if known { respond(true, None).to_vec() } else { vec![] };
         let all: Vec<Operation> = [open()].into_iter().chain(first).chain(operations).collect();
-        stage.borrow_mut().play(start, ppm, periods, &all)
+        stage.borrow_mut().play(start, ppm, kinds, &all)
     });
     if let Err(failure) = result {
         panic!("{failure}");
     }
 }
 
+#[test]
+fn the_scripts_answer_as_the_store_in_memory_does() {
+    play_all(buckets(), 400);
+}
+
+#[test]
+fn the_scripts_count_past_use_as_the_store_in_memory_does() {
+    play_all(shares(), 400);
+}
+
+#[test]
+fn the_scripts_count_each_budget_of_a_question_in_its_own_way() {
+    play_all(prop_oneof![buckets(), shares()], 100);
+}
+
 /// Plays `operations` at ten tokens a second, then a question of five tokens.
 fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
     let floor = Capacity::new(tokens(10), tokens(20));
-    let view = View { leased: false, whole_floor: false, standing: vec![], dated: Response::PRESENT, policies: None };
+    let view = View { leased: false, whole_floor: false, passed: 0, standing: vec![], dated: Response::PRESENT, policies: None };
     let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view };
     let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
-    Stage::new().play(1_790_000_000_000_000, 0, [1_000_000; SUBJECTS], &all).expect("the same");
+    Stage::new().play(1_790_000_000_000_000, 0, [Kind::Bucket(Duration::from_secs(1)); SUBJECTS], &all).expect("the same");
 }
 
 const SECOND: u64 = 1_000_000;

@@ -1,0 +1,64 @@
+//! A charge while a question is decided.
+
+use crate::bucket::{Bucket, Standing, Terms};
+use crate::decision::{Charge, LimitDecision};
+use crate::share::ShareTerms;
+use crate::sliding::WindowCount;
+use crate::use_log::UseLog;
+use crate::window::Purse;
+use quorate_shared::time::StoreTime;
+use std::time::Duration;
+
+/// A charge and what it is counted by while a question is decided.
+pub(super) struct Account<'a> {
+    pub charge: &'a Charge,
+    pub fits: bool,
+    pub count: Count,
+}
+
+pub(super) enum Count {
+    Bucket(Terms, Bucket),
+    /// With how long a unit counts.
+    Log(ShareTerms, Duration),
+    /// With the length of a window.
+    Sliding(ShareTerms, Duration, WindowCount),
+    Window(Purse),
+}
+
+impl Account<'_> {
+    /// Takes the cost.
+    pub fn take(&mut self) {
+        match &mut self.count {
+            Count::Bucket(_, bucket) => bucket.take(self.charge.cost),
+            Count::Sliding(_, _, count) => count.current = count.current.saturating_add(self.charge.cost),
+            Count::Window(purse) => purse.spend(self.charge.cost),
+            // a log is long: what is taken is added where it is kept
+            Count::Log(..) => {}
+        }
+    }
+
+    /// In the words of the answer; `log` is that of the budget, as it is kept after the decision.
+    pub fn decision(&self, now: StoreTime, log: Option<&UseLog>) -> LimitDecision {
+        match &self.count {
+            Count::Bucket(terms, bucket) => {
+                let standing = Standing {
+                    fits: self.fits,
+                    capacity: terms.entitlement,
+                    rate: terms.rate,
+                    fill: bucket.fill,
+                    used_lease: terms.leased,
+                };
+                standing.decision(self.charge.cost, terms.period)
+            }
+            Count::Log(terms, keep) => {
+                let empty = terms.standing(self.fits);
+                log.map_or(empty, |log| empty.logged(log, now, *keep, self.charge.cost)).decision(self.charge.cost)
+            }
+            Count::Sliding(terms, window, count) => {
+                let weighed = count.weighed(*window, now);
+                terms.standing(self.fits).weighed(&weighed, self.charge.cost).decision(self.charge.cost)
+            }
+            Count::Window(purse) => purse.decision(self.fits, self.charge),
+        }
+    }
+}

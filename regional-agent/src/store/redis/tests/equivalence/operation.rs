@@ -1,0 +1,189 @@
+//! What is done to both stores, drawn at random.
+
+use super::super::tokens;
+use proptest::prelude::*;
+use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce};
+use quorate_shared::names::RegionName;
+use quorate_shared::policy::Limit;
+use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
+use std::time::Duration;
+
+/// Budgets that are asked for.
+pub const SUBJECTS: usize = 3;
+
+/// What is done to both stores.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Wait(u64),
+    StepBack(u64),
+    Decide { charges: Vec<Option<(Parts, u64, bool)>>, view: View },
+    Open { newer: u64, burn: bool, policies: PoliciesInForce },
+    Draw { newer: u64 },
+    Take { response: Response },
+    Write { response: Response, view: View, settlements: Vec<Option<(Holding, Option<Parts>)>> },
+    Finish { response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity> },
+    LoseState,
+}
+
+/// Floor and lendable part.
+pub type Parts = (Capacity, Capacity);
+
+/// A response relative to a number of the record: mostly the next or that one.
+#[derive(Clone, Copy, Debug)]
+pub struct Response {
+    pub sessions: i64,
+    pub seqs: i64,
+}
+
+impl Response {
+    pub const PRESENT: Self = Self { sessions: 0, seqs: 0 };
+    pub const NEXT: Self = Self { sessions: 0, seqs: 1 };
+
+    pub fn after(self, number: Number) -> Number {
+        Number { session: number.session.saturating_add_signed(self.sessions), seq: number.seq.saturating_add_signed(self.seqs) }
+    }
+}
+
+/// The lease as the asker sees it.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub leased: bool,
+    pub whole_floor: bool,
+    /// Microseconds since the floor may be whole.
+    pub passed: u64,
+    pub standing: Vec<RegionName>,
+    pub dated: Response,
+    pub policies: Option<PoliciesInForce>,
+}
+
+/// How one budget is counted.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    Bucket(Duration),
+    Log(Duration),
+    Sliding(Duration),
+}
+
+impl Kind {
+    /// The limit of a budget of which this is the whole.
+    pub fn limit(self, whole: Capacity) -> Limit {
+        match self {
+            Self::Bucket(period) => Limit::TokenBucket { rate: whole.rate, period, burst: whole.burst },
+            Self::Log(window) => Limit::SlidingLog { units: whole.burst, window },
+            Self::Sliding(window) => Limit::SlidingWindow { units: whole.burst, window },
+        }
+    }
+}
+
+/// Buckets of any period.
+pub fn buckets() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(1u64), 1..1_000u64, Just(1_000_000), Just(60_000_000), 1..=129_600_000_000u64, Just(129_600_000_000u64)]
+        .prop_map(|micros| Kind::Bucket(Duration::from_micros(micros)))
+}
+
+/// Logs and counts over windows of any length.
+pub fn shares() -> impl Strategy<Value = Kind> {
+    let century = 100 * 365 * 86_400_000_000u64;
+    let window = prop_oneof![
+        1 => Just(1u64),
+        1 => 1..1_000u64,
+        3 => Just(1_000_000),
+        3 => Just(60_000_000),
+        1 => 1..=129_600_000_000u64,
+        1 => 1..=century,
+        1 => Just(century),
+    ];
+    (window, any::<bool>()).prop_map(|(micros, log)| {
+        let window = Duration::from_micros(micros);
+        if log { Kind::Log(window) } else { Kind::Sliding(window) }
+    })
+}
+
+fn amount() -> impl Strategy<Value = MicroTokens> {
+    prop_oneof![
+        Just(0),
+        0..5u64,
+        (0..50u64).prop_map(|n| n * 1_000_000),
+        0..10_000_000_000u64,
+        0..=MAX_EXACT,
+        Just(MAX_EXACT),
+        Just(u64::MAX),
+    ]
+    .prop_map(MicroTokens)
+}
+
+fn part() -> impl Strategy<Value = Capacity> {
+    (amount(), amount()).prop_map(|(rate, burst)| Capacity::new(rate, burst))
+}
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let floor = prop_oneof![3 => Just(Capacity::new(tokens(10), tokens(20))), 2 => part()];
+    (floor, part()).prop_map(|(floor, lendable)| (floor, lendable.min(floor)))
+}
+
+fn lenders() -> impl Strategy<Value = Vec<RegionName>> {
+    proptest::sample::subsequence(vec!["ap", "us"], 0..=2).prop_map(|names| names.into_iter().map(|n| n.parse().expect("a name")).collect())
+}
+
+fn holding() -> impl Strategy<Value = Holding> {
+    let part = prop_oneof![Just(Capacity::ZERO), part()].boxed();
+    let full = (part.clone(), part.clone(), lenders(), part.clone(), part).prop_map(|(pool, lent, lenders, a, b)| Holding {
+        pool,
+        lent,
+        borrowed: lenders.into_iter().zip([a, b]).collect(),
+    });
+    prop_oneof![1 => Just(Holding::default()), 3 => full]
+}
+
+fn policies() -> impl Strategy<Value = PoliciesInForce> {
+    prop_oneof![3 => Just((0, None)), 1 => Just((1, Some(2))), 1 => Just((2, None))]
+        .prop_map(|(active, next)| PoliciesInForce { active, next })
+}
+
+fn response() -> impl Strategy<Value = Response> {
+    (prop_oneof![8 => Just(0i64), 1 => -1..=1i64], prop_oneof![6 => Just(0i64), 4 => Just(1i64), 1 => -2..=3i64])
+        .prop_map(|(sessions, seqs)| Response { sessions, seqs })
+}
+
+fn view() -> impl Strategy<Value = View> {
+    let small = || prop_oneof![12 => Just(0i64), 1 => -1..=1i64];
+    let dated = (small(), small()).prop_map(|(sessions, seqs)| Response { sessions, seqs });
+    let floor = (proptest::bool::weighted(0.3), span());
+    (any::<bool>(), floor, lenders(), dated, proptest::option::weighted(0.05, policies())).prop_map(
+        |(leased, (whole_floor, passed), standing, dated, policies)| View { leased, whole_floor, passed, standing, dated, policies },
+    )
+}
+
+fn cost() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0u64),
+        4 => Just(1_000_000u64),
+        2 => 0..30_000_000u64,
+        1 => 0..=MAX_EXACT,
+        1 => Just(MAX_EXACT),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn span() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0u64), 0..100u64, 0..3_000_000u64, 0..120_000_000u64, 0..200_000_000_000u64, Just(10 * 365 * 86_400_000_000u64),]
+}
+
+/// Any of them.
+pub fn operation() -> impl Strategy<Value = Operation> {
+    let each = |n| proptest::collection::vec(n, SUBJECTS);
+    prop_oneof![
+        18 => span().prop_map(Operation::Wait),
+        3 => span().prop_map(Operation::StepBack),
+        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view())
+            .prop_map(|(charges, view)| Operation::Decide { charges, view }),
+        3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
+        3 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),
+        9 => response().prop_map(|response| Operation::Take { response }),
+        12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS))
+            .prop_map(|(response, view, settlements)| Operation::Write { response, view, settlements }),
+        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, part()))
+            .prop_map(|(response, policies, flags, changed)| Operation::Finish { response, policies, flags, changed }),
+        1 => Just(Operation::LoseState),
+    ]
+}

@@ -1,0 +1,31 @@
+-- What counts past use for a while: what its kinds have in common.
+
+-- Until what was lost with a store counts no more: keep is how long past use counts (R7).
+local function quarantine(unknown_until, keep)
+  if not unknown_until then
+    return 0
+  end
+  return math.max(0, exact(unknown_until - now + keep + 1))
+end
+
+-- What a region may have counting at once, its quarantine, and the place after the arguments: floor,
+-- lendable, whole floor, lenders whose promise stands for this budget, keep. The asker knows the drain.
+local function share_of(holding, a, view)
+  local keep = tonumber(ARGV[a + 4])
+  local floor = {
+    rate = 0, burst = tonumber(ARGV[a]), lendable_rate = 0, lendable_burst = tonumber(ARGV[a + 1]), period = keep,
+  }
+  local own = {leased = view.leased, whole = ARGV[a + 2] == '1', standing = ARGV[a + 3], keep = 0}
+  local terms = terms_of(holding_of(holding, floor), floor, own)
+  return {entitlement = terms.burst, leased = terms.leased, keep = keep, quarantine = quarantine(lost_at, keep)}, a + 5
+end
+
+-- True if cost more may be taken. A sum that a double has rounded is beyond any entitlement as it is.
+local function share_fits(share, counted, cost)
+  return share.quarantine == 0 and counted + cost <= share.entitlement
+end
+
+-- How long a key is kept that matters for a span yet, in milliseconds.
+local function share_life(span)
+  return math.ceil(span / 1000) + GRACE / 1000
+end

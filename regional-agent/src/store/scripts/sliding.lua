@@ -1,0 +1,98 @@
+-- A sliding-window counter: the same arithmetic as sliding.rs of the limiter, to the last digit.
+
+-- At most 2^37 parts of a window are told apart: what is left of it is rounded up to whole parts, and its
+-- length down.
+local MAX_PARTS = 137438953472
+
+-- units * part / whole, rounded up; part < whole <= 2^37. The long division of refilled in bucket.lua.
+local function weighed(units, part, whole)
+  local quotient, remainder, scale = 0, 0, 35184372088832
+  for _ = 1, 4 do
+    local digit = math.floor(units / scale)
+    units = units - digit * scale
+    scale = scale / 32768
+    local dividend = remainder * 32768 + part * digit
+    local quotient_digit = math.floor(dividend / whole)
+    remainder = dividend - quotient_digit * whole
+    quotient = quotient * 32768 + quotient_digit
+  end
+  if remainder > 0 then
+    quotient = quotient + 1
+  end
+  return quotient
+end
+
+-- What counts while so much of the newest window is left. A sum that a double has rounded is beyond any
+-- entitlement as it is.
+local function estimate(count, left, length)
+  local size = math.ceil(length / MAX_PARTS)
+  local parts, part = math.floor(length / size), math.ceil(left / size)
+  if part >= parts then
+    return count.current + count.previous
+  end
+  return count.current + weighed(count.previous, part, parts)
+end
+
+-- What was taken in a window and in the one before, as of now.
+local function settled_count(stored, index)
+  if not stored then
+    return {index = index, current = 0, previous = 0}
+  elseif stored.index > index + 1 then
+    -- a clock that stepped back further than a window: all counts as taken in this one
+    return {index = index, current = exact(stored.current + stored.previous), previous = 0}
+  elseif stored.index >= index then
+    return stored
+  elseif stored.index == index - 1 then
+    return {index = index, current = 0, previous = stored.current}
+  end
+  return {index = index, current = 0, previous = 0}
+end
+
+local function count_text(count)
+  return int(count.index) .. ' ' .. int(count.current) .. ' ' .. int(count.previous)
+end
+
+local function stored_count(key)
+  local text = redis.call('GET', key)
+  if not text then
+    return nil
+  end
+  local index, current, previous = string.match(text, '^(%d+) (%d+) (%d+)$')
+  if not index then
+    error('unreadable count ' .. key)
+  end
+  return {index = tonumber(index), current = tonumber(current), previous = tonumber(previous)}, text
+end
+
+-- A charge on a count. Arguments: the length of a window, and see share_of.
+local function sliding_account(key, holding, _, cost, a, view)
+  local length, share = tonumber(ARGV[a]), nil
+  share, a = share_of(holding, a + 1, view)
+  local stored, text = stored_count(key)
+  local index = math.floor(now / length)
+  local count = settled_count(stored, index)
+  local left = length - (now - index * length)
+  if count.index > index then
+    left = left + length
+  end
+  local account = {fits = share_fits(share, estimate(count, left, length), cost)}
+  function account.take()
+    count = {index = count.index, current = count.current + cost, previous = count.previous}
+  end
+  function account.keep()
+    if count.current + count.previous == 0 then
+      if stored then
+        redis.call('DEL', key)
+      end
+    elseif count_text(count) ~= text then
+      redis.call('SET', key, count_text(count), 'PX', int(math.ceil(left / 1000) + share_life(length)))
+    end
+  end
+  function account.answer()
+    return {
+      account.fits and '1' or '0', int(share.entitlement), int(share.quarantine), share.leased and '1' or '0',
+      int(count.current), int(count.previous), int(left),
+    }
+  end
+  return account, a
+end
