@@ -161,7 +161,9 @@ impl Region {
         if record.burnt {
             state.store_clock.forget_clock();
         }
-        state.book = Some(LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now));
+        let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
+        let book = LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now);
+        state.book = Some(book.with_units(units));
         self.dated.send_replace(Number { session, seq: 0 });
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
         Ok(())

@@ -1,14 +1,17 @@
 //! The heartbeat: one per region and period, sooner where capacity waits for it.
 
+mod compose;
+
+use self::compose::compose;
 use crate::coordinators::{Coordinators, Unanswered};
 use crate::policy_shelf::ShelfError;
 use crate::region::{Region, State};
 use crate::store::LeaseError;
-use quorate_limiter::lease_book::{Account, Application, LeaseBook, Refused};
+use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::pace::{self, Outcome};
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
-use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, Response, StoreReport};
+use quorate_shared::heartbeat::{Answer, Grant, Holding, Number, Response};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{LocalTime, StoreTime};
 use std::sync::Arc;
@@ -159,7 +162,11 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     if region.is_unplugged() {
         return Err(BeatError::Unplugged);
     }
-    let Some(beat) = compose(region, session, drawn.seq) else { return Ok(false) };
+    let beat = match compose(region, session, drawn.seq).await {
+        Ok(Some(beat)) => beat,
+        Ok(None) => return Ok(false),
+        Err(e) => return Err(reopen_after(region, session, e).await),
+    };
     let answer = coordinators.send(&beat).await?;
     let received = region.clock.now();
     if region.is_unplugged() {
@@ -191,27 +198,6 @@ fn watch_store_clock(region: &Region, asked: LocalTime, shown: StoreTime) {
         tracing::warn!(region = %region.name, ?step, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
         region.metrics.store_clock_step(step);
     }
-}
-
-/// `None` if another session was opened since `seq` was drawn in this one.
-fn compose(region: &Region, session: u64, seq: u64) -> Option<Heartbeat> {
-    let mut state = region.state.lock();
-    let state = &mut *state;
-    let book = state.book.as_mut().filter(|book| book.session() == session)?;
-    let table = state.table.clone();
-    let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
-    let worth = |budget: &BudgetId| match book.holdings().contains_key(budget) {
-        true => None,
-        false => table.terms(budget).map(|t| t.floor.rate.saturating_sub(t.lendable.rate)),
-    };
-    let now = region.clock.now();
-    let reports = state.demand.reports(now, period, worth);
-    let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
-    let account = Account { policies_read: state.shelf.newest(), reports, windows: Vec::new(), spent: Vec::new(), store };
-    let mut beat = book.beat(seq, now, account);
-    beat.clock.steps = state.store_clock.observed();
-    beat.clock.read.iter_mut().for_each(|reading| reading.lag = region.store.counting_lag());
-    Some(beat)
 }
 
 /// The coordinators were founded anew: policy versions, budgets and sessions begin again, and what
@@ -289,7 +275,7 @@ fn prepare(
     };
     let changed = match before == response.policies || before.active == 0 {
         true => Vec::new(),
-        false => table.changed_since((state.table.in_force() == before).then_some(&*state.table)),
+        false => table.changed_since(before, (state.table.in_force() == before).then_some(&*state.table)),
     };
     Ok((application, table, changed))
 }

@@ -191,6 +191,9 @@ pub struct Change {
     pub former_rate: MicroTokens,
     /// When an earlier change slowed the refill: a bucket that has gone since may not have been full.
     pub slowed_at: Option<StoreTime>,
+    /// When the budgets began anew under a name that had others before, by a clock that never shows
+    /// less than a window that was used: what those counted is not in these. Never forgotten.
+    pub anew_at: Option<StoreTime>,
 }
 
 impl Change {
@@ -198,12 +201,12 @@ impl Change {
     #[must_use]
     pub fn followed(self, now: StoreTime, former: Capacity) -> Self {
         let slowed_at = if former.rate < self.former_rate { Some(self.at) } else { self.slowed_at };
-        Self { at: now, former: self.former.min(former), former_rate: former.rate, slowed_at }
+        Self { at: now, former: self.former.min(former), former_rate: former.rate, slowed_at, anew_at: self.anew_at }
     }
 
     /// A change at `now` of what held for long.
     pub const fn first(now: StoreTime, former: Capacity) -> Self {
-        Self { at: now, former, former_rate: former.rate, slowed_at: None }
+        Self { at: now, former, former_rate: former.rate, slowed_at: None, anew_at: None }
     }
 
     /// True if an absent bucket may have been there, partly used, at the change.

@@ -7,7 +7,7 @@ use crate::decision::{Charge, LimitDecision};
 use estimate::Estimate;
 use quorate_shared::heartbeat::{MOST_REPORTS, Report};
 use quorate_shared::names::BudgetId;
-use quorate_shared::policy::Limit;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
@@ -75,10 +75,12 @@ struct Large {
 
 /// How long to wait for something that the region's present share cannot hold: until capacity
 /// has moved here, and until the limit as a whole, if it were empty, would hold it again.
-/// What does not refill is back after a period.
+/// What a window has not granted yet comes with a grant, if there is any left; what else does not
+/// refill is back after a period.
 pub fn wait_for_large(limit: Limit, cost: MicroTokens) -> Duration {
     let (rate, period) = (limit.capacity().rate.0, limit.period());
     let refills = match rate {
+        0 if limit.shape() == Shape::Allowance => Duration::ZERO,
         0 => period,
         rate => {
             let micros = u128::from(cost.0).saturating_mul(period.as_micros()).div_ceil(u128::from(rate));

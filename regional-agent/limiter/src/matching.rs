@@ -4,7 +4,7 @@ use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::{FormerSet, OpenWindow, PoliciesInForce};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet};
+use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet, Shape};
 use quorate_shared::time::{StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
@@ -86,6 +86,11 @@ impl PolicyTable {
         self.rows.iter().map(|row| row.policy.limit.drain()).max().unwrap_or_default()
     }
 
+    /// True if one of its policies has windows.
+    pub fn has_windows(&self) -> bool {
+        self.rows.iter().any(|row| row.policy.limit.shape() == Shape::Allowance)
+    }
+
     /// The newest window of each allowance: by the store's `clock`, and the last that may have been used.
     pub fn open_windows(&self, clock: StoreTime, burnt_until: Option<StoreTime>) -> Vec<OpenWindow> {
         let open = |row: &Row| {
@@ -142,19 +147,21 @@ impl PolicyTable {
     }
 
     /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
-    /// the floor that each had until now; all of them if that is not known.
-    pub fn changed_since(&self, before: Option<&Self>) -> Vec<ChangedPolicy> {
+    /// the floor that each had until now; all of them if that one's text is not `known`.
+    pub fn changed_since(&self, before: PoliciesInForce, known: Option<&Self>) -> Vec<ChangedPolicy> {
         let changed = |row: &Row| {
-            let id = |former| ChangedPolicy { policy: row.policy.name.clone(), generation: row.policy.generation, former };
-            let Some(before) = before else { return Some(id(Capacity::ZERO)) };
-            let Some(old) = before.rows.iter().find(|r| r.policy.name == row.policy.name) else {
+            let Policy { name, generation, .. } = &row.policy;
+            let change = |former, anew| ChangedPolicy { policy: name.clone(), generation: *generation, former, anew };
+            // budgets that began since may have followed others of their name
+            let Some(known) = known else { return Some(change(Capacity::ZERO, *generation > before.active)) };
+            let Some(old) = known.rows.iter().find(|r| r.policy.name == *name) else {
                 // budgets that began under a set that never reached this region may have had other limits then
-                return (row.policy.generation != self.in_force.active).then(|| id(Capacity::ZERO));
+                return (*generation != self.in_force.active).then(|| change(Capacity::ZERO, false));
             };
-            match old.policy.generation == row.policy.generation {
-                false => Some(id(Capacity::ZERO)),
-                true if old.overrides != row.overrides => Some(id(Capacity::ZERO)),
-                true if old.base != row.base => Some(id(old.base.floor)),
+            match old.policy.generation == *generation {
+                false => Some(change(Capacity::ZERO, true)),
+                true if old.overrides != row.overrides => Some(change(Capacity::ZERO, false)),
+                true if old.base != row.base => Some(change(old.base.floor, false)),
                 true => None,
             }
         };
@@ -275,8 +282,20 @@ mod tests {
     #[test]
     fn budgets_that_are_older_than_the_set_that_brings_them_may_not_be_taken_for_full() {
         let none = table(&Arc::new(PolicySet { version: 1, ..PolicySet::default() }), None);
-        assert!(table(&set(2, 2, 900_000), None).changed_since(Some(&none)).is_empty(), "they begin with this set");
-        let changed = table(&set(3, 2, 900_000), None).changed_since(Some(&none));
-        assert_eq!(changed.iter().map(|c| c.former).collect::<Vec<_>>(), [Capacity::ZERO], "set 2 never reached this region");
+        let first = PoliciesInForce { active: 1, next: None };
+        assert!(table(&set(2, 2, 900_000), None).changed_since(first, Some(&none)).is_empty(), "they begin with this set");
+        let changed = table(&set(3, 2, 900_000), None).changed_since(first, Some(&none));
+        let told: Vec<_> = changed.iter().map(|c| (c.former, c.anew)).collect();
+        assert_eq!(told, [(Capacity::ZERO, false)], "set 2 never reached this region");
+    }
+
+    #[test]
+    fn budgets_begin_anew_where_a_name_had_others_before() {
+        let (old, first) = (table(&set(1, 1, 900_000), None), PoliciesInForce { active: 1, next: None });
+        let anew = |table: PolicyTable, known| table.changed_since(first, known).iter().map(|c| c.anew).collect::<Vec<_>>();
+        assert_eq!(anew(table(&set(2, 2, 900_000), None), Some(&old)), [true], "another generation");
+        assert_eq!(anew(table(&set(2, 1, 500_000), None), Some(&old)), [false], "the same with another lendable part");
+        assert_eq!(anew(table(&set(3, 2, 900_000), None), None), [true], "began since, and perhaps not for the first time");
+        assert_eq!(anew(table(&set(3, 1, 900_000), None), None), [false], "was there already");
     }
 }

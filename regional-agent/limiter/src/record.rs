@@ -7,7 +7,7 @@ use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime, WindowLabel};
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -52,7 +52,9 @@ pub struct Record {
     pub changes: BTreeMap<(PolicyName, u64), Change>,
     /// When the state was last lost: past use before that is unknown (R7).
     pub lost_at: Option<StoreTime>,
-    /// The latest that the store's clock has shown: a region's window never goes back.
+    /// The store's clock counts as showing at least this, so that a region's window never goes back:
+    /// the newest beginning of a window that something was taken of, the newest instant at which
+    /// windows were opened, or what a response said.
     pub clock: StoreTime,
     /// Units granted, by budget and window.
     pub grants: BTreeMap<(BudgetId, WindowLabel), Granted>,
@@ -82,7 +84,7 @@ pub struct Granted {
 
 /// How far ahead of its successor's a lost store's clock may have been: windows up to there count
 /// as used.
-const CLOCKS_APART: Duration = Duration::from_secs(60);
+pub const CLOCKS_APART: Duration = Duration::from_secs(60);
 
 /// A record as found, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,6 +198,9 @@ pub struct ChangedPolicy {
     pub generation: u64,
     /// The least floor that one of its budgets had in this region until now, by rate and by burst.
     pub former: Capacity,
+    /// True if its budgets begin anew under a name that had others before (another kind of limit,
+    /// period or subject): what those counted is not in these.
+    pub anew: bool,
 }
 
 impl Record {
@@ -298,7 +303,8 @@ impl Record {
     /// at most. Nothing is not recorded.
     pub(crate) fn grant(&mut self, grant: &Grant) {
         let key = (grant.budget.clone(), grant.label);
-        let granted = Granted { units: grant.granted, used_at_most: grant.used_at_most };
+        let most = MicroTokens(MAX_EXACT);
+        let granted = Granted { units: grant.granted.min(most), used_at_most: grant.used_at_most.min(most) };
         match granted == Granted::default() || (granted.units == MicroTokens::ZERO && !self.is_burnt(grant.label)) {
             true => self.grants.remove(&key),
             false => self.grants.insert(key, granted),
@@ -310,9 +316,16 @@ impl Record {
         self.burnt_until().is_some_and(|until| label.start() <= until)
     }
 
-    /// The store's clock shows `now`; windows that began before the newest are over.
-    pub(crate) fn note_clock(&mut self, now: StoreTime) {
-        self.clock = self.clock.max(now);
+    /// True of a window of which nobody can say what was used: it may have been before the state was
+    /// lost (R7), or by budgets that these took the place of.
+    pub fn counts_as_used(&self, budget: &BudgetId, label: WindowLabel) -> bool {
+        let anew_at = self.history(budget).changed.and_then(|change| change.anew_at);
+        self.is_burnt(label) || anew_at.is_some_and(|then| label.start() <= then)
+    }
+
+    /// From now on the store's clock counts as showing at least this.
+    pub(crate) fn note_clock(&mut self, shown: StoreTime) {
+        self.clock = self.clock.max(shown);
     }
 
     /// Ends the application of a response.
@@ -346,10 +359,12 @@ impl Record {
 
     fn note_change(&mut self, now: StoreTime, changed: &ChangedPolicy) {
         let key = (changed.policy.clone(), changed.generation);
-        let before = self.changes.get(&key).filter(|change| now.since(change.at) <= CHANGE_MEMORY);
+        let before = self.changes.get(&key).copied();
         let former = exact(changed.former);
-        let change = before.map_or(Change::first(now, former), |change| change.followed(now, former));
-        self.changes.insert(key, change);
+        let recent = before.filter(|change| now.since(change.at) <= CHANGE_MEMORY);
+        let change = recent.map_or(Change::first(now, former), |change| change.followed(now, former));
+        let anew_at = if changed.anew { Some(now.max(self.clock)) } else { before.and_then(|change| change.anew_at) };
+        self.changes.insert(key, Change { anew_at, ..change });
     }
 
     fn unburn(&mut self) {

@@ -18,7 +18,7 @@ use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime};
-use quorate_shared::units::MicroTokens;
+use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -71,7 +71,12 @@ impl MemoryStore {
         self.counts.get(budget).map(|count| (&count.value, count.until))
     }
 
-    /// Buckets, logs and counts kept, with those that have expired since anybody looked.
+    /// Units of an allowance as they were last written, and until when they are kept.
+    pub fn units(&self, budget: &BudgetId) -> Option<(Units, StoreTime)> {
+        self.units.get(budget).map(|units| (units.value, units.until))
+    }
+
+    /// Buckets, logs, counts and units kept, with those that have expired since anybody looked.
     pub fn kept(&self) -> usize {
         self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len()
     }
@@ -120,7 +125,9 @@ impl MemoryStore {
                     return Some(Usage::Counted(MicroTokens(u64::MAX))); // what was lost with it may count yet
                 }
                 Some(Usage::Counted(match charge.limit {
-                    Limit::SlidingWindow { window, .. } => self.count_at(now, &charge.budget, window).weighed(window, now).estimate(),
+                    Limit::SlidingWindow { window, .. } => {
+                        self.count_at(now, &charge.budget, window).weighed(window, now).estimate().min(MicroTokens(MAX_EXACT))
+                    }
                     _ => there(&self.logs, now, &charge.budget).map(|log| log.counted(now, keep)).unwrap_or_default(),
                 }))
             }
@@ -244,10 +251,11 @@ impl MemoryStore {
             Count::Window(_) if !taken => {}
             Count::Window(purse) => {
                 if let Some(record) = &mut self.record {
-                    record.value.note_clock(now);
+                    record.value.note_clock(purse.units.label.start());
                 }
-                let until = account.charge.limit.end_of(purse.units.label);
+                let until = account.charge.limit.end_of(purse.units.label).after(GRACE);
                 self.units.insert(budget.clone(), Expiring { value: purse.units, until });
+                self.bound_memory(now);
             }
         }
     }

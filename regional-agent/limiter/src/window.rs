@@ -1,9 +1,12 @@
 //! Units of one window of an allowance: what a region may spend, and has spent.
+//!
+//! The same stands in `store/scripts/window.lua` of the agent; a test plays both. Which window it is
+//! is computed here alone: a script is told when it begins and ends.
 
 use crate::decision::{Charge, LimitDecision};
 use crate::record::Record;
 use quorate_shared::time::{StoreTime, WindowLabel};
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use std::time::Duration;
 
 /// Units spent of the newest window of a budget.
@@ -38,7 +41,7 @@ impl Purse {
         let counts = |units: &Units| units.label == label && (record.lost_at.is_none() || units.lost_at == record.lost_at);
         let spent = match stored.filter(counts) {
             Some(units) => units.spent,
-            None if record.is_burnt(label) => floor.max(granted.used_at_most),
+            None if record.counts_as_used(&charge.budget, label) => floor.max(granted.used_at_most),
             None => MicroTokens::ZERO,
         };
         let ends_in = charge.limit.end_of(label).since(now);
@@ -55,13 +58,33 @@ impl Purse {
         self.units.spent = self.units.spent.saturating_add(cost);
     }
 
+    /// What the answer is made of.
+    pub const fn standing(&self, fits: bool) -> Standing {
+        Standing { fits, usable: self.usable, spent: self.units.spent, ends_in: self.ends_in }
+    }
+}
+
+/// How one allowance stands after a question: what a store answers for each charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// True if the charge fitted by itself.
+    pub fits: bool,
+    /// What the region may spend in the window, floor included.
+    pub usable: MicroTokens,
+    /// Spent, after the decision.
+    pub spent: MicroTokens,
+    /// Until the window ends, by the store's clock.
+    pub ends_in: Duration,
+}
+
+impl Standing {
     /// In the words of the answer.
-    pub fn decision(&self, fits: bool, charge: &Charge) -> LimitDecision {
-        let can_fit = !fits && charge.cost <= floor_in(charge, self.units.label).max(self.usable);
+    pub fn decision(&self, cost: MicroTokens) -> LimitDecision {
+        let can_fit = !self.fits && cost <= self.usable;
         LimitDecision {
-            fits,
+            fits: self.fits,
             capacity: Capacity::new(MicroTokens::ZERO, self.usable),
-            remaining: self.usable.saturating_sub(self.units.spent),
+            remaining: self.usable.saturating_sub(self.spent),
             retry_after: can_fit.then_some(self.ends_in),
             reset_after: Some(self.ends_in),
             used_lease: false,
@@ -69,8 +92,9 @@ impl Purse {
     }
 }
 
-/// R9: in a window that began under another policy set the floor is at most what that gave.
-fn floor_in(charge: &Charge, label: WindowLabel) -> MicroTokens {
+/// The floor of a charge in one window, at most what a script can hold. R9: in a window that began
+/// under another policy set it is at most what that gave.
+pub fn floor_in(charge: &Charge, label: WindowLabel) -> MicroTokens {
     let former = charge.former_floors.iter().filter(|(last, _)| label <= *last).map(|(_, floor)| *floor);
-    former.fold(charge.floor.burst, MicroTokens::min)
+    former.fold(charge.floor.burst, MicroTokens::min).min(MicroTokens(MAX_EXACT))
 }

@@ -1,13 +1,14 @@
 //! A store in this process.
 
+use super::Usages;
+use crate::clock::LocalClock;
 use parking_lot::Mutex;
-use quorate_limiter::decision::{Question, Reply};
+use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
-use quorate_shared::time::StoreTime;
-use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use quorate_shared::time::{Drift, LocalTime, StoreTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What the record names as its store: the state ends with the process, so it is always this one.
 const IDENTITY: &str = "embedded";
@@ -15,54 +16,75 @@ const IDENTITY: &str = "embedded";
 /// A task may be held up between a decision and its count.
 pub const COUNTING_LAG: Duration = Duration::from_millis(10);
 
-/// A [`MemoryStore`] behind a lock, on this host's monotonic clock.
-#[derive(Debug, Default)]
+/// A [`MemoryStore`] behind a lock, on a clock of its own: what the host's wall clock showed when the
+/// store was made, and the monotonic time since. So the windows of the calendar are where people expect
+/// them, and whoever sets the wall clock later neither refills a bucket nor opens a window.
+#[derive(Debug)]
 pub struct Embedded {
     state: Mutex<MemoryStore>,
+    monotonic: LocalClock,
+    made_at: LocalTime,
+    wall_then: StoreTime,
+}
+
+impl Default for Embedded {
+    fn default() -> Self {
+        let monotonic = LocalClock::default();
+        let made_at = monotonic.now();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        // a host whose clock was never set: an instant of zero would not be told from none
+        let wall_then = StoreTime::ZERO.after(since_1970.max(Duration::from_secs(1)));
+        Self { state: Mutex::default(), monotonic, made_at, wall_then }
+    }
 }
 
 impl Embedded {
     /// See [`super::Store::decide`].
     pub fn decide(&self, question: &Question) -> Reply {
-        self.state.lock().decide(now(), question)
+        self.state.lock().decide(self.now(), question)
     }
 
     /// See [`super::Store::load`].
     pub fn load(&self) -> Loaded {
-        Loaded { record: self.state.lock().record(now()).cloned(), store: IDENTITY.to_owned() }
+        Loaded { record: self.state.lock().record(self.now()).cloned(), store: IDENTITY.to_owned() }
     }
 
     /// See [`super::Store::open_session`].
     pub fn open_session(&self, opening: &Opening) -> Result<(), Refusal> {
-        self.state.lock().open_session(now(), opening, IDENTITY)
+        self.state.lock().open_session(self.now(), opening, IDENTITY)
     }
 
     /// See [`super::Store::draw_seq`].
     pub fn draw_seq(&self, session: u64) -> Result<u64, Refusal> {
-        self.state.lock().draw_seq(now(), session)
+        self.state.lock().draw_seq(self.now(), session)
     }
 
     /// See [`super::Store::take`].
     pub fn take(&self, number: Number) -> Result<(), Refusal> {
-        self.state.lock().take(now(), number)
+        self.state.lock().take(self.now(), number)
     }
 
     /// See [`super::Store::write`].
     pub fn write(&self, change: &HoldingsChange) -> Result<(), Refusal> {
-        self.state.lock().write(now(), change)
+        self.state.lock().write(self.now(), change)
     }
 
     /// See [`super::Store::finish`].
     pub fn finish(&self, finish: &Finish) -> Result<(), Refusal> {
-        self.state.lock().finish(now(), finish)
+        self.state.lock().finish(self.now(), finish)
     }
-}
 
-/// `CLOCK_MONOTONIC_RAW`: not slewed, and never stepped. Its zero is the boot, long ago enough
-/// that no instant of it is zero.
-fn now() -> StoreTime {
-    let time = clock_gettime(ClockId::MonotonicRaw);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let micros = u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000;
-    StoreTime::from_micros(seconds.saturating_mul(1_000_000).saturating_add(micros))
+    /// See [`super::Store::usage`].
+    pub fn usage(&self, charges: &[Charge], drift: Drift) -> Result<Usages, Refusal> {
+        let mut state = self.state.lock();
+        let now = self.now();
+        let record = state.open_windows(now)?;
+        let (clock, lost_at) = (record.clock, record.lost_at);
+        let of = charges.iter().filter_map(|charge| state.usage(now, charge, drift)).collect();
+        Ok(Usages { clock, lost_at, of })
+    }
+
+    fn now(&self) -> StoreTime {
+        self.wall_then.after(self.monotonic.now().since(self.made_at))
+    }
 }

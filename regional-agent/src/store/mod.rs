@@ -9,10 +9,11 @@ mod redis;
 pub use embedded::Embedded;
 pub use redis::{RedisSettings, RedisStore};
 
-use quorate_limiter::decision::{Question, Reply};
-use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
+use quorate_limiter::decision::{Charge, Question, Reply};
+use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening, Refusal};
+use quorate_limiter::store::Usage;
 use quorate_shared::heartbeat::Number;
-use quorate_shared::time::StoreTime;
+use quorate_shared::time::{Drift, StoreTime};
 use std::time::Duration;
 
 /// One region's store.
@@ -31,6 +32,24 @@ pub struct Drawn {
     pub seq: u64,
     /// What the store's clock showed; `None` of a clock that nobody sets.
     pub time: Option<StoreTime>,
+}
+
+/// What budgets come to beside their limits, read for a heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usages {
+    /// By this clock the newest windows are open.
+    pub clock: StoreTime,
+    /// When the state was last lost.
+    pub lost_at: Option<StoreTime>,
+    /// One for each charge, in its order.
+    pub of: Vec<Usage>,
+}
+
+impl Usages {
+    /// See [`Record::burnt_until`](quorate_limiter::record::Record::burnt_until).
+    pub fn burnt_until(&self) -> Option<StoreTime> {
+        self.lost_at.map(|lost| lost.after(CLOCKS_APART))
+    }
 }
 
 /// Why a store did not answer.
@@ -126,6 +145,15 @@ impl Store {
         match self {
             Self::Embedded(store) => Ok(Drawn { seq: store.draw_seq(session)?, time: None }),
             Self::Redis(store) => store.draw_seq(session).await,
+        }
+    }
+
+    /// Opens the newest windows, and reads what the budgets of these charges have counting, or have
+    /// spent; none of them a flow, and none named twice. To be read after the newest response was applied.
+    pub async fn usage(&self, charges: &[Charge], drift: Drift) -> Result<Usages, LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.usage(charges, drift)?),
+            Self::Redis(store) => store.usage(charges, drift).await,
         }
     }
 

@@ -238,7 +238,7 @@ impl Region {
         };
         let changed = match before == response.policies || before.active == 0 {
             true => Vec::new(),
-            false => table.changed_since((agent.table.in_force() == before).then_some(&*agent.table)),
+            false => table.changed_since(before, (agent.table.in_force() == before).then_some(&*agent.table)),
         };
         if mistake::made(Mistake::HorizonsBeforeReductions) {
             book.applied(application.clone(), received, Duration::ZERO);

@@ -58,7 +58,7 @@ impl Account<'_> {
                 let weighed = count.weighed(*window, now);
                 terms.standing(self.fits).weighed(&weighed, self.charge.cost).decision(self.charge.cost)
             }
-            Count::Window(purse) => purse.decision(self.fits, self.charge),
+            Count::Window(purse) => purse.standing(self.fits).decision(self.charge.cost),
         }
     }
 }

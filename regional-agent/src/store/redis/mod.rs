@@ -6,24 +6,32 @@ mod script;
 mod shares;
 #[cfg(test)]
 mod tests;
+mod wall;
+mod windows;
 mod wire;
 
-use super::{Drawn, LeaseError, StoreError};
+use super::{Drawn, LeaseError, StoreError, Usages};
 use link::{Call, Link};
-use quorate_limiter::decision::{Question, Reply};
+use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::policy::Limit;
-use quorate_shared::time::StoreTime;
+use quorate_shared::time::{Drift, StoreTime};
 use script::{Script, Scripts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use wall::StoreWall;
+use windows::Told;
 use wire::Keys;
 
-/// Settlements written by one script at most: a longer one would keep Redis from its questions.
-const SETTLEMENTS_AT_ONCE: usize = 128;
+/// Budgets that one script writes or reads at most: a longer one would keep Redis from its questions.
+const BUDGETS_AT_ONCE: usize = 128;
+
+/// How often a script is told which windows are open: the answer to the first says what its clock
+/// shows, and the others are for windows that are about as short as the way there.
+const TELLINGS: usize = 6;
 
 /// Which Redis, and how long to wait for it.
 #[derive(Clone)]
@@ -58,6 +66,7 @@ pub struct RedisStore {
     link: Link,
     scripts: Arc<Scripts>,
     keys: Keys,
+    wall: StoreWall,
     decision_timeout: Duration,
     lease_timeout: Duration,
 }
@@ -79,6 +88,7 @@ impl RedisStore {
             link: Link::new(client, Arc::clone(&scripts)),
             scripts,
             keys: Keys::new(&settings.region),
+            wall: StoreWall::default(),
             decision_timeout: settings.decision_timeout,
             lease_timeout: settings.lease_timeout,
         })
@@ -97,13 +107,44 @@ impl RedisStore {
     /// See [`super::Store::decide`].
     pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
-        let counts = |limit: Limit| matches!(limit, Limit::TokenBucket { .. } | Limit::SlidingLog { .. } | Limit::SlidingWindow { .. });
-        if let Some(other) = question.charges.iter().find(|charge| !counts(charge.limit)) {
-            return Err(StoreError::Refused(format!("it does not count by {}", other.limit.algorithm())));
-        }
+        counts(&question.charges)?;
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
-        let call = Call { script: &self.scripts.decide, keys, arguments: wire::question(question) };
-        wire::reply(question, self.link.call(&call, self.decision_timeout).await?)
+        let mut call = Call { script: &self.scripts.decide, keys, arguments: Vec::new() };
+        let mut guesses = self.wall.guesses();
+        for _ in 0..TELLINGS {
+            call.arguments = wire::question(question, guesses.next());
+            match wire::reply(question, self.link.call(&call, self.decision_timeout).await?)? {
+                Told::Right(reply) => return Ok(reply),
+                Told::OtherWindow(shown) => guesses.missed(shown),
+            }
+        }
+        Err(never_told())
+    }
+
+    /// See [`super::Store::usage`].
+    pub async fn usage(&self, charges: &[Charge], drift: Drift) -> Result<Usages, LeaseError> {
+        counts(charges)?;
+        let mut all = Usages::default();
+        for part in parts(charges) {
+            let of = self.usage_of(part, drift).await?;
+            all = Usages { of: [all.of, of.of].concat(), ..of };
+        }
+        Ok(all)
+    }
+
+    async fn usage_of(&self, charges: &[Charge], drift: Drift) -> Result<Usages, LeaseError> {
+        let keys = self.keys.lease_and(charges.iter().map(|charge| &charge.budget));
+        let mut call = Call { script: &self.scripts.usage, keys, arguments: Vec::new() };
+        let mut guesses = self.wall.guesses();
+        for _ in 0..TELLINGS {
+            let at = guesses.next();
+            call.arguments = windows::usage(charges, at, drift);
+            match windows::usages(charges, at, self.link.call(&call, self.lease_timeout).await?)? {
+                Told::Right(usages) => return Ok(usages),
+                Told::OtherWindow(shown) => guesses.missed(shown),
+            }
+        }
+        Err(never_told().into())
     }
 
     /// See [`super::Store::load`].
@@ -120,8 +161,11 @@ impl RedisStore {
 
     /// See [`super::Store::draw_seq`].
     pub async fn draw_seq(&self, session: u64) -> Result<Drawn, LeaseError> {
+        let sent = Instant::now();
         let mut words = self.lease(&self.scripts.draw, vec![session.to_string()]).await?;
-        Ok(Drawn { seq: words.number()?, time: Some(StoreTime::from_micros(words.number()?)) })
+        let (seq, shown) = (words.number()?, StoreTime::from_micros(words.number()?));
+        self.wall.learn(sent, shown);
+        Ok(Drawn { seq, time: Some(shown) })
     }
 
     /// See [`super::Store::take`].
@@ -132,11 +176,13 @@ impl RedisStore {
     /// See [`super::Store::write`].
     pub async fn write(&self, change: &HoldingsChange) -> Result<(), LeaseError> {
         // with nothing to write this still says whether the response is superseded
-        let parts = change.settlements.chunks(SETTLEMENTS_AT_ONCE).chain(change.settlements.is_empty().then_some(&[][..]));
-        for part in parts {
+        for part in parts(&change.settlements) {
             let keys = self.keys.lease_and(part.iter().map(|settlement| &settlement.budget));
             let call = Call { script: &self.scripts.write, keys, arguments: wire::holdings(change, part) };
             wire::done(self.link.call(&call, self.lease_timeout).await?)?;
+        }
+        for part in change.grants.chunks(BUDGETS_AT_ONCE) {
+            self.lease(&self.scripts.grant, wire::grants(change.number, part)).await?;
         }
         Ok(())
     }
@@ -151,4 +197,21 @@ impl RedisStore {
         let call = Call { script, keys: vec![self.keys.lease.clone()], arguments };
         wire::done(self.link.call(&call, self.lease_timeout).await?)
     }
+}
+
+/// What one script takes at most, time and again; one part of nothing if there is nothing.
+fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
+    all.chunks(BUDGETS_AT_ONCE).chain(all.is_empty().then_some(all))
+}
+
+/// Refuses what no script counts.
+fn counts(charges: &[Charge]) -> Result<(), StoreError> {
+    match charges.iter().find(|charge| matches!(charge.limit, Limit::Concurrency { .. })) {
+        Some(other) => Err(StoreError::Refused(format!("it does not count by {}", other.limit.algorithm()))),
+        None => Ok(()),
+    }
+}
+
+fn never_told() -> StoreError {
+    StoreError::Refused(format!("its windows ended on the way there, {TELLINGS} times"))
 }

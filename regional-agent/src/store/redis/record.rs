@@ -3,10 +3,10 @@
 use super::wire::{policies, unreadable};
 use crate::store::StoreError;
 use quorate_limiter::bucket::Change;
-use quorate_limiter::record::Record;
+use quorate_limiter::record::{Granted, Record};
 use quorate_shared::heartbeat::{Holding, Number, Office, Stamp};
 use quorate_shared::names::{BudgetId, PolicyName};
-use quorate_shared::time::{LeaderTime, StoreTime};
+use quorate_shared::time::{LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -30,6 +30,7 @@ pub fn record(fields: &BTreeMap<String, String>) -> Result<Option<Record>, Store
         emptied_at: instant("emptied_at")?,
         burnt: text("burnt")? == "1",
         lost_at: instant("lost_at")?,
+        clock: instant("clock")?.unwrap_or_default(),
         store: text("store")?.to_owned(),
         ..Record::default()
     };
@@ -38,6 +39,8 @@ pub fn record(fields: &BTreeMap<String, String>) -> Result<Option<Record>, Store
             record.holdings.insert(budget(id)?, holding(text)?);
         } else if let Some(id) = name.strip_prefix("c:") {
             record.changes.insert(policy(id)?, change(text)?);
+        } else if let Some(window) = name.strip_prefix("g:") {
+            record.grants.insert(window_of(window)?, granted(text)?);
         }
     }
     Ok(Some(record))
@@ -66,6 +69,16 @@ fn budget(text: &str) -> Result<BudgetId, StoreError> {
     Ok(BudgetId { policy: value(policy)?, generation: value(generation)?, subject: value(subject)? })
 }
 
+fn window_of(text: &str) -> Result<(BudgetId, WindowLabel), StoreError> {
+    let (id, start) = text.rsplit_once(':').ok_or_else(|| unreadable(text))?;
+    Ok((budget(id)?, WindowLabel::beginning_at(StoreTime::from_micros(value(start)?))))
+}
+
+fn granted(text: &str) -> Result<Granted, StoreError> {
+    let [units, used_at_most] = split(text, ' ')?;
+    Ok(Granted { units: MicroTokens(value(units)?), used_at_most: MicroTokens(value(used_at_most)?) })
+}
+
 fn policy(text: &str) -> Result<(PolicyName, u64), StoreError> {
     let [policy, generation] = split(text, ':')?;
     Ok((value(policy)?, value(generation)?))
@@ -88,13 +101,14 @@ fn holding(text: &str) -> Result<Holding, StoreError> {
 }
 
 fn change(text: &str) -> Result<Change, StoreError> {
-    let [at, rate, burst, former_rate, slowed_at] = split(text, ' ')?;
-    let slowed_at = if slowed_at == "-" { None } else { Some(StoreTime::from_micros(value(slowed_at)?)) };
+    let [at, rate, burst, former_rate, slowed_at, anew_at] = split(text, ' ')?;
+    let instant = |text| if text == "-" { Ok(None) } else { value(text).map(StoreTime::from_micros).map(Some) };
     Ok(Change {
         at: StoreTime::from_micros(value(at)?),
         former: capacity(rate, burst)?,
         former_rate: MicroTokens(value(former_rate)?),
-        slowed_at,
+        slowed_at: instant(slowed_at)?,
+        anew_at: instant(anew_at)?,
     })
 }
 

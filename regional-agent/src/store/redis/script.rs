@@ -2,7 +2,7 @@
 //! common parts, in one text.
 
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
-use quorate_limiter::record::{CHANGE_MEMORY, RECORD_LIFE};
+use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
 use quorate_limiter::use_log::MAX_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
 
@@ -13,6 +13,7 @@ const BUCKET: &str = include_str!("../scripts/bucket.lua");
 const SHARE: &str = include_str!("../scripts/share.lua");
 const LOG: &str = include_str!("../scripts/log.lua");
 const SLIDING: &str = include_str!("../scripts/sliding.lua");
+const WINDOW: &str = include_str!("../scripts/window.lua");
 
 /// A script and its hash.
 #[derive(Debug)]
@@ -52,8 +53,12 @@ pub struct Scripts {
     pub take: Script,
     /// What is held.
     pub write: Script,
+    /// Units of allowances.
+    pub grant: Script,
     /// The end of a response's application.
     pub finish: Script,
+    /// What budgets have counting, or have spent.
+    pub usage: Script,
 }
 
 impl Scripts {
@@ -70,18 +75,20 @@ impl Scripts {
             Script::new(&all)
         };
         Self {
-            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, include_str!("../scripts/decide.lua")]),
+            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/decide.lua")]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
             take: script(&[LEASE, include_str!("../scripts/take.lua")]),
             write: script(&[LEASE, BUCKET, include_str!("../scripts/write.lua")]),
+            grant: script(&[LEASE, include_str!("../scripts/grant.lua")]),
             finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
+            usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/usage.lua")]),
         }
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 6] {
-        [&self.decide, &self.open, &self.draw, &self.take, &self.write, &self.finish]
+    pub fn all(&self) -> [&Script; 8] {
+        [&self.decide, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
     }
 }
 
@@ -94,6 +101,7 @@ fn constants() -> String {
         format!("local MAX_ENTRIES = {MAX_ENTRIES}\n"),
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
+        micros("CLOCKS_APART", CLOCKS_APART),
         seconds("LIFE_WITHOUT_REFILL", LIFE_WITHOUT_REFILL),
         seconds("LONGEST_LIFE", LONGEST_LIFE),
         format!("local RECORD_LIFE_MS = '{}'\n", RECORD_LIFE.as_millis()),

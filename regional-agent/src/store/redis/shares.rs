@@ -6,6 +6,7 @@ use quorate_limiter::bucket::exact;
 use quorate_limiter::decision::{Charge, LeaseView, LimitDecision};
 use quorate_limiter::share::ShareStanding;
 use quorate_limiter::sliding::Weighed;
+use quorate_shared::policy::Limit;
 use quorate_shared::time::Drift;
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeSet;
@@ -19,6 +20,15 @@ pub fn log(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
 /// How a charge on windows of this length is counted, and what that needs.
 pub fn sliding(charge: &Charge, window: Duration, view: &LeaseView, drift: Drift) -> Vec<String> {
     [vec!["sliding".to_owned(), micros(window)], terms(charge, view, drift)].concat()
+}
+
+/// How what counts of a budget is read, and what that needs.
+pub fn usage(limit: Limit, drift: Drift) -> Vec<String> {
+    let keep = micros(drift.stretch(limit.drain()));
+    match limit {
+        Limit::SlidingWindow { window, .. } => vec!["sliding".to_owned(), micros(window), keep],
+        _ => vec!["log".to_owned(), keep],
+    }
 }
 
 /// Floor, lendable, whole floor, lenders whose promise stands for this budget, how long past use counts.

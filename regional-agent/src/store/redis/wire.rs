@@ -1,14 +1,15 @@
 //! Keys, arguments and answers of the scripts. Numbers travel as decimal text, both ways.
 
 use super::shares;
+use super::windows::{self, Told};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
-use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce, Stamp};
+use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::{Limit, Shape};
-use quorate_shared::time::Drift;
+use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -87,22 +88,23 @@ fn period(limit: Limit) -> String {
     Period::of(limit).as_micros().to_string()
 }
 
-/// Arguments of `decide.lua`.
-pub fn question(question: &Question) -> Vec<String> {
+/// Arguments of `decide.lua`, for a store whose clock shows `at`.
+pub fn question(question: &Question, at: StoreTime) -> Vec<String> {
     let view = &question.view;
     let mut words = vec![flag(view.leased), flag(view.whole_floor)];
     words.extend([format!("{}:{}", view.number.session, view.nonce), view.number.seq.to_string()]);
     words.extend([policies_text(view.policies), keep(question.drift), lenders(&view.standing_lenders)]);
-    words.extend(question.charges.iter().flat_map(|charge| charged(charge, view, question.drift)));
+    words.extend(question.charges.iter().flat_map(|charge| charged(charge, at, view, question.drift)));
     words
 }
 
-fn charged(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
+fn charged(charge: &Charge, at: StoreTime, view: &LeaseView, drift: Drift) -> Vec<String> {
     // more than any limit holds is refused for good, however much more it is
     let cost = charge.cost.0.min(MAX_EXACT + 1);
     let kind = match charge.limit {
         Limit::SlidingLog { .. } => shares::log(charge, view, drift),
         Limit::SlidingWindow { window, .. } => shares::sliding(charge, window, view, drift),
+        Limit::FixedWindow { window, .. } => windows::window(charge, window.at(at)),
         _ => bucket(charge),
     };
     [vec![cost.to_string(), flag(charge.enforced)], kind].concat()
@@ -146,6 +148,17 @@ fn settlement(settlement: &Settlement) -> impl Iterator<Item = String> {
     [holding_text(&settlement.holding), period].into_iter().chain(floor).chain(lendable)
 }
 
+/// Arguments of `grant.lua`, for some of the grants of a change.
+pub fn grants(response: Number, grants: &[Grant]) -> Vec<String> {
+    let mut words: Vec<String> = number(response).into();
+    let units = |units: MicroTokens| units.0.min(MAX_EXACT).to_string();
+    words.extend(grants.iter().flat_map(|grant| {
+        let label = grant.label.start().as_micros().to_string();
+        [budget_text(&grant.budget), label, units(grant.granted), units(grant.used_at_most)]
+    }));
+    words
+}
+
 /// Arguments of `finish.lua`.
 pub fn finish(finish: &Finish) -> Result<Vec<String>, StoreError> {
     let Stamp { number: response, office, at } = finish.stamp;
@@ -154,9 +167,11 @@ pub fn finish(finish: &Finish) -> Result<Vec<String>, StoreError> {
     words.push(policies_text(finish.policies));
     words.extend([finish.full, finish.genesis, finish.lapsed].map(flag));
     words.push(serde_json::to_string(&finish.renewal).map_err(|e| unreadable(&e.to_string()))?);
+    words.push(finish.clock_at_least.as_micros().to_string());
     for changed in &finish.changed {
         words.push(format!("{}:{}", changed.policy, changed.generation));
         words.extend(capacity(changed.former));
+        words.push(flag(changed.anew));
     }
     Ok(words)
 }
@@ -188,6 +203,17 @@ impl Words {
         Ok(self.number()? == 1)
     }
 
+    /// An instant.
+    pub fn instant(&mut self) -> Result<StoreTime, StoreError> {
+        self.number().map(StoreTime::from_micros)
+    }
+
+    /// An instant, or `-` for none.
+    pub fn maybe_instant(&mut self) -> Result<Option<StoreTime>, StoreError> {
+        let text = self.text()?;
+        if text == "-" { Ok(None) } else { text.parse().map(|n| Some(StoreTime::from_micros(n))).map_err(|_| unreadable(&text)) }
+    }
+
     /// An amount.
     pub fn micro_tokens(&mut self) -> Result<MicroTokens, StoreError> {
         self.number().map(MicroTokens)
@@ -205,9 +231,16 @@ pub fn unreadable(what: &str) -> StoreError {
 }
 
 /// The answer of `decide.lua`.
-pub fn reply(question: &Question, answer: Vec<String>) -> Result<Reply, StoreError> {
+pub fn reply(question: &Question, answer: Vec<String>) -> Result<Told<Reply>, StoreError> {
     let (status, mut words) = Words::of(answer)?;
-    match status.as_str() {
+    if status == "other-window" {
+        return Ok(Told::OtherWindow(words.instant()?));
+    }
+    decided(question, &status, words).map(Told::Right)
+}
+
+fn decided(question: &Question, status: &str, mut words: Words) -> Result<Reply, StoreError> {
+    match status {
         "decided" => {
             let allowed = words.flag()?;
             let limits: Result<_, _> = question.charges.iter().map(|charge| limit_decision(charge, &mut words)).collect();
@@ -224,6 +257,7 @@ fn limit_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, S
     match charge.limit {
         Limit::SlidingLog { .. } => shares::log_decision(charge, words),
         Limit::SlidingWindow { window, .. } => shares::sliding_decision(charge, window, words),
+        Limit::FixedWindow { .. } => windows::decision(charge, words),
         _ => bucket_decision(charge, words),
     }
 }

@@ -25,14 +25,18 @@ local known = redis.call('HMGET', lease, unpack(fields))
 
 -- How a budget stands before anything is taken, by how it is counted. Each is given the key, what the
 -- record knows of the budget's holding and of its policy's last change, the cost, the place of its
--- arguments, and the view; it gives an account and the place after its arguments. An account says whether
--- the cost fits, takes it, keeps what is to be kept (whether it was taken or not), and answers.
-local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account}
+-- arguments, and the view; it gives an account and the place after its arguments, or no account if the
+-- clock shows another window than the arguments are for. An account says whether the cost fits, takes it,
+-- keeps what is to be kept (whether it was taken or not), and answers.
+local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account, window = window_account}
 
 local accounts, allowed, a = {}, true, 9
 for i = 1, #KEYS - 1 do
   local cost, enforced, account = tonumber(ARGV[a]), ARGV[a + 1] == '1', nil
   account, a = kinds[ARGV[a + 2]](KEYS[i + 1], known[2 * i - 1], known[2 * i], cost, a + 3, view)
+  if not account then
+    return {'other-window', int(math.max(now, clock))}
+  end
   account.cost = cost
   accounts[i] = account
   allowed = allowed and (account.fits or not enforced)

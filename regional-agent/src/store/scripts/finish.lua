@@ -3,16 +3,22 @@
 -- ARGV[2..8]  session and seq, the rest of the stamp, policies, whether all offers were named,
 --             whether nothing was ever admitted, whether the lease had lapsed
 -- ARGV[9]     by what the lease is renewed, for agents that did not receive the response (R8)
--- ARGV[10..]  for each policy whose floors changed: policy and generation, former floor (rate, burst)
+-- ARGV[10]    the store's clock counts as showing at least this
+-- ARGV[11..]  for each policy whose floors changed: policy and generation, former floor (rate, burst),
+--             whether its budgets begin anew under a name that had others before
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
 end
 local full, genesis, lapsed = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1'
 
-local function note_change(policy, rate, burst)
+local function note_change(policy, rate, burst, anew)
   local field = 'c:' .. policy
   local before = change_of(redis.call('HGET', lease, field))
   local least_rate, least_burst, slowed_at = tonumber(rate), tonumber(burst), nil
+  local anew_at = before and before.anew_at
+  if anew then
+    anew_at = math.max(now, clock)
+  end
   if before and since(before.at) <= CHANGE_MEMORY then
     slowed_at = before.slowed_at
     if tonumber(rate) < before.former_rate then
@@ -21,7 +27,8 @@ local function note_change(policy, rate, burst)
     least_rate, least_burst = math.min(before.rate, least_rate), math.min(before.burst, least_burst)
   end
   local text = table.concat({
-    int(now), int(least_rate), int(least_burst), rate, slowed_at and int(slowed_at) or '-',
+    int(now), int(least_rate), int(least_burst), rate,
+    slowed_at and int(slowed_at) or '-', anew_at and int(anew_at) or '-',
   }, ' ')
   redis.call('HSET', lease, field, text)
 end
@@ -41,11 +48,12 @@ redis.call('HSET', lease, 'applied', ARGV[3] .. ' ' .. ARGV[4], 'policies', ARGV
 if lapsed then
   redis.call('HSET', lease, 'renewed_at', int(now))
 end
-if lapsed or #ARGV > 9 then
+note_clock(tonumber(ARGV[10]))
+if lapsed or #ARGV > 10 then
   redis.call('HINCRBY', lease, 'epoch', 1)
 end
-for i = 10, #ARGV, 3 do
-  note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2])
+for i = 11, #ARGV, 4 do
+  note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3] == '1')
 end
 if full and burnt then
   -- what was lent until now nobody knew, so what refilled until now is not counted

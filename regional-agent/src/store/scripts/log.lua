@@ -131,3 +131,13 @@ local function log_account(key, holding, _, cost, a, view)
   end
   return account, a
 end
+
+-- What counts of a log. Argument: keep.
+local function log_usage(key, _, a)
+  local keep = tonumber(ARGV[a])
+  if quarantine(lost_at, keep) > 0 then
+    return UNKNOWN, a + 1
+  end
+  local _, counted = counted_in(stored_log(key), keep)
+  return int(counted), a + 1
+end

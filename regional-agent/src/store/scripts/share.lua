@@ -29,3 +29,6 @@ end
 local function share_life(span)
   return math.ceil(span / 1000) + GRACE / 1000
 end
+
+-- What is reported as counting while what was lost with a store may count yet: more than anything.
+local UNKNOWN = '18446744073709551615'

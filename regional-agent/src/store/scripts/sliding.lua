@@ -64,17 +64,23 @@ local function stored_count(key)
   return {index = tonumber(index), current = tonumber(current), previous = tonumber(previous)}, text
 end
 
--- A charge on a count. Arguments: the length of a window, and see share_of.
-local function sliding_account(key, holding, _, cost, a, view)
-  local length, share = tonumber(ARGV[a]), nil
-  share, a = share_of(holding, a + 1, view)
-  local stored, text = stored_count(key)
+-- A count as of now, and what is left of its newest window.
+local function count_now(stored, length)
   local index = math.floor(now / length)
   local count = settled_count(stored, index)
   local left = length - (now - index * length)
   if count.index > index then
     left = left + length
   end
+  return count, left
+end
+
+-- A charge on a count. Arguments: the length of a window, and see share_of.
+local function sliding_account(key, holding, _, cost, a, view)
+  local length, share = tonumber(ARGV[a]), nil
+  share, a = share_of(holding, a + 1, view)
+  local stored, text = stored_count(key)
+  local count, left = count_now(stored, length)
   local account = {fits = share_fits(share, estimate(count, left, length), cost)}
   function account.take()
     count = {index = count.index, current = count.current + cost, previous = count.previous}
@@ -95,4 +101,14 @@ local function sliding_account(key, holding, _, cost, a, view)
     }
   end
   return account, a
+end
+
+-- What counts of a count. Arguments: the length of a window, keep.
+local function sliding_usage(key, _, a)
+  local length, keep = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+  if quarantine(lost_at, keep) > 0 then
+    return UNKNOWN, a + 2
+  end
+  local count, left = count_now(stored_count(key), length)
+  return int(exact(estimate(count, left, length))), a + 2
 end

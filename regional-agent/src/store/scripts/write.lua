@@ -3,8 +3,8 @@
 --
 -- KEYS[2..]   the bucket of each budget
 -- ARGV[2..7]  session and seq of the response, leased, whole floor, 10^6 less the drift, lenders that promise
--- ARGV[8..]   for each budget: what is held from now on, period ('0': no policy is known, leave the
---             bucket alone), floor (rate, burst), lendable (rate, burst)
+-- ARGV[8..]   for each budget: what is held from now on, period ('0': it has no bucket, or no policy is
+--             known for it), floor (rate, burst), lendable (rate, burst)
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
 end

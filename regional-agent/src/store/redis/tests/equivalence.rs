@@ -5,15 +5,18 @@ mod operation;
 
 use super::*;
 use crate::store::Drawn;
-use operation::{Kind, Operation, Parts, Response, SUBJECTS, View, buckets, operation, shares};
+use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, buckets, operation, shares, windows};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
-use quorate_limiter::store::MemoryStore;
+use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_limiter::use_log::UseLog;
-use quorate_shared::heartbeat::Holding;
+use quorate_limiter::window::Units;
+use quorate_shared::heartbeat::{Grant, Holding};
+use quorate_shared::policy::Shape;
+use quorate_shared::time::WindowLabel;
 use quorate_shared::units::{Capacity, MAX_EXACT};
 use std::collections::BTreeMap;
 
@@ -77,6 +80,17 @@ impl Both<'_> {
         }
     }
 
+    /// The open window of a budget, or the one before or after it; `None` if it has none.
+    fn label(&self, index: usize, offset: i8) -> Option<WindowLabel> {
+        let Kind::Fixed(window) = self.kinds[index] else { return None };
+        let open = window.at(self.now.max(self.record().clock));
+        Some(match offset {
+            0 => open,
+            1.. => window.at(window.end(open)),
+            _ => window.at(StoreTime::from_micros(open.start().as_micros().saturating_sub(1))),
+        })
+    }
+
     /// Does one operation on both sides and compares the answers.
     fn play(&mut self, operation: &Operation) -> TestCaseResult {
         match operation {
@@ -92,7 +106,8 @@ impl Both<'_> {
         set_now(self.connection, self.now.as_micros());
         match operation {
             Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
-            Operation::Decide { charges, view } => self.decide(charges, view),
+            Operation::Decide { charges, view, former } => self.decide(charges, view, *former),
+            Operation::Usage { asked } => self.usage(asked),
             Operation::Open { newer, burn, policies } => {
                 let opening = Opening { session: self.record().session + newer, nonce: u64::MAX - newer, burn: *burn, policies: *policies };
                 let expected = self.memory.open_session(self.now, &opening, &self.identity);
@@ -111,15 +126,16 @@ impl Both<'_> {
                 let got = self.runtime.block_on(self.redis.take(number));
                 same(expected, got)
             }
-            Operation::Write { response, view, settlements } => self.write(*response, view, settlements),
-            Operation::Finish { response, policies, flags, changed } => self.finish(*response, *policies, *flags, *changed),
+            Operation::Write { response, view, settlements, grants } => self.write(*response, view, settlements, grants),
+            Operation::Finish { response, policies, flags, changed, ahead } => self.finish(*response, *policies, *flags, *changed, *ahead),
         }
     }
 
-    fn decide(&mut self, charges: &[Option<(Parts, u64, bool)>], view: &View) -> TestCaseResult {
+    fn decide(&mut self, charges: &[Option<(Parts, u64, bool)>], view: &View, former: Option<(i8, MicroTokens)>) -> TestCaseResult {
         let charge = |(i, charge): (usize, &Option<(Parts, u64, bool)>)| {
             let (parts, cost, enforced) = (*charge)?;
-            Some(self.charge(i, parts, cost, enforced))
+            let bears = former.and_then(|(offset, floor)| Some((self.label(i, offset)?, floor)));
+            Some(Charge { former_floors: bears.into_iter().collect(), ..self.charge(i, parts, cost, enforced) })
         };
         let charges: Vec<Charge> = charges.iter().enumerate().filter_map(charge).collect();
         if charges.is_empty() {
@@ -132,28 +148,56 @@ impl Both<'_> {
         Ok(())
     }
 
-    fn write(&mut self, response: Response, view: &View, settlements: &[Option<(Holding, Option<Parts>)>]) -> TestCaseResult {
+    fn usage(&mut self, asked: &[bool]) -> TestCaseResult {
+        let floor = Capacity::new(tokens(10), tokens(20));
+        let charges = (0..SUBJECTS).filter(|index| asked[*index]).map(|index| self.charge(index, (floor, Capacity::ZERO), 0, true));
+        let charges: Vec<Charge> = charges.filter(|charge| charge.limit.shape() != Shape::Flow).collect();
+        let opened = self.memory.open_windows(self.now).map(|record| (record.clock, record.lost_at));
+        let of: Vec<Usage> = charges.iter().filter_map(|charge| self.memory.usage(self.now, charge, self.drift)).collect();
+        let expected = opened.map(|(clock, lost_at)| Usages { clock, lost_at, of });
+        same(expected, self.runtime.block_on(self.redis.usage(&charges, self.drift)))
+    }
+
+    fn write(
+        &mut self,
+        response: Response,
+        view: &View,
+        settlements: &[Option<(Holding, Option<Parts>)>],
+        grants: &[GrantOf],
+    ) -> TestCaseResult {
+        let grant = |(index, offset, granted, used_at_most): &GrantOf| {
+            let label = self.label(*index, *offset)?;
+            Some(Grant { budget: Self::budget(*index), label, granted: *granted, used_at_most: *used_at_most })
+        };
+        let grants = grants.iter().filter_map(grant).collect();
         let settlement = |(i, settlement): (usize, &Option<(Holding, Option<Parts>)>)| {
             let (holding, parts) = settlement.clone()?;
             let standing = parts.map(|(floor, lendable)| FloorTerms { limit: self.kinds[i].limit(floor), floor, lendable });
             Some(Settlement { budget: Self::budget(i), holding, standing })
         };
         let settlements = settlements.iter().enumerate().filter_map(settlement).collect();
-        let change =
-            HoldingsChange { number: self.number(response), view: self.view(view), drift: self.drift, settlements, grants: vec![] };
+        let change = HoldingsChange { number: self.number(response), view: self.view(view), drift: self.drift, settlements, grants };
         let expected = self.memory.write(self.now, &change);
         same(expected, self.runtime.block_on(self.redis.write(&change)))
     }
 
-    fn finish(&mut self, response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity>) -> TestCaseResult {
+    fn finish(
+        &mut self,
+        response: Response,
+        policies: PoliciesInForce,
+        flags: [bool; 3],
+        changed: Option<(Capacity, bool)>,
+        ahead: Option<i64>,
+    ) -> TestCaseResult {
         let [full, genesis, lapsed] = flags;
         let budget = Self::budget(0);
-        let changed = changed.map(|former| ChangedPolicy { policy: budget.policy, generation: budget.generation, former });
+        let changed = changed.map(|(former, anew)| ChangedPolicy { policy: budget.policy, generation: budget.generation, former, anew });
+        let clock_at_least = ahead.map(|micros| self.now.as_micros().saturating_add_signed(micros).min(MAX_EXACT));
         let stamp = super::genesis(self.number(response)).stamp;
         let finish = Finish {
             stamp,
             renewal: renewal(),
-            clock_at_least: StoreTime::ZERO,
+            clock_at_least: StoreTime::from_micros(clock_at_least.unwrap_or(0)),
             policies,
             full,
             genesis: genesis && full,
@@ -207,7 +251,7 @@ impl Both<'_> {
             self.kept[index] = Kept { texts, until, since: self.now };
         }
         let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
-        let expected = until.since(self.kept[index].since).as_millis() as i64;
+        let expected = until.since(self.kept[index].since).as_micros().div_ceil(1_000) as i64;
         // Redis counts down in real time, of which the sequence takes little
         prop_assert!((expected - 50_000..=expected).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
         Ok(())
@@ -218,7 +262,8 @@ impl Both<'_> {
         let bucket = self.memory.bucket(budget).map(|(bucket, until)| (vec![bucket_text(bucket)], until));
         let log = self.memory.log(budget).map(|(log, until)| (log_texts(log), until));
         let count = self.memory.count(budget).map(|(count, until)| (vec![count_text(count)], until));
-        bucket.or(log).or(count)
+        let units = self.memory.units(budget).map(|(units, until)| (vec![units_text(units)], until));
+        bucket.or(log).or(count).or(units)
     }
 }
 
@@ -234,6 +279,11 @@ fn count_text(count: &WindowCount) -> String {
 fn bucket_text(bucket: &Bucket) -> String {
     let Bucket { fill, last, rate, whole, epoch } = bucket;
     format!("{} {} {} {} {} {epoch}", fill.level.0, fill.fraction, last.as_micros(), rate.0, u8::from(*whole))
+}
+
+fn units_text(units: Units) -> String {
+    let lost_at = units.lost_at.map_or("-".to_owned(), |lost| lost.as_micros().to_string());
+    format!("{} {} {lost_at}", units.label.start().as_micros(), units.spent.0)
 }
 
 fn same<T: std::fmt::Debug + PartialEq>(expected: Result<T, Refusal>, got: Result<T, LeaseError>) -> TestCaseResult {
@@ -297,8 +347,8 @@ fn open() -> Operation {
 
 /// A response is taken, and with nothing to write in force.
 fn respond(genesis: bool, changed: Option<Capacity>) -> [Operation; 2] {
-    let finish =
-        Operation::Finish { response: Response::PRESENT, policies: PoliciesInForce::default(), flags: [true, genesis, false], changed };
+    let (policies, flags, changed) = (PoliciesInForce::default(), [true, genesis, false], changed.map(|former| (former, false)));
+    let finish = Operation::Finish { response: Response::PRESENT, policies, flags, changed, ahead: None };
     [Operation::Take { response: Response::NEXT }, finish]
 }
 
@@ -337,14 +387,19 @@ fn the_scripts_count_past_use_as_the_store_in_memory_does() {
 
 #[test]
 fn the_scripts_count_each_budget_of_a_question_in_its_own_way() {
-    play_all(prop_oneof![buckets(), shares()], 100);
+    play_all(prop_oneof![buckets(), shares(), windows()], 100);
+}
+
+#[test]
+fn the_scripts_count_windows_as_the_store_in_memory_does() {
+    play_all(windows(), 400);
 }
 
 /// Plays `operations` at ten tokens a second, then a question of five tokens.
 fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
     let floor = Capacity::new(tokens(10), tokens(20));
     let view = View { leased: false, whole_floor: false, passed: 0, standing: vec![], dated: Response::PRESENT, policies: None };
-    let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view };
+    let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view, former: None };
     let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
     Stage::new().play(1_790_000_000_000_000, 0, [Kind::Bucket(Duration::from_secs(1)); SUBJECTS], &all).expect("the same");
 }

@@ -8,7 +8,7 @@ mod values;
 
 use super::script::Scripts;
 use super::{RedisSettings, RedisStore};
-use crate::store::{LeaseError, StoreError};
+use crate::store::{LeaseError, StoreError, Usages};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, Question, Reply};
 use quorate_limiter::record::{Finish, Opening, Renewal};
 use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};

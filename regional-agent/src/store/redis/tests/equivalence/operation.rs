@@ -4,7 +4,7 @@ use super::super::tokens;
 use proptest::prelude::*;
 use quorate_shared::heartbeat::{Holding, Number, PoliciesInForce};
 use quorate_shared::names::RegionName;
-use quorate_shared::policy::Limit;
+use quorate_shared::policy::{CalendarUnit, Limit, TimeZone, Window};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use std::time::Duration;
 
@@ -16,17 +16,48 @@ pub const SUBJECTS: usize = 3;
 pub enum Operation {
     Wait(u64),
     StepBack(u64),
-    Decide { charges: Vec<Option<(Parts, u64, bool)>>, view: View },
-    Open { newer: u64, burn: bool, policies: PoliciesInForce },
-    Draw { newer: u64 },
-    Take { response: Response },
-    Write { response: Response, view: View, settlements: Vec<Option<(Holding, Option<Parts>)>> },
-    Finish { response: Response, policies: PoliciesInForce, flags: [bool; 3], changed: Option<Capacity> },
+    /// With the most that floors may be in windows up to one, relative to the open one.
+    Decide {
+        charges: Vec<Option<(Parts, u64, bool)>>,
+        view: View,
+        former: Option<(i8, MicroTokens)>,
+    },
+    Usage {
+        asked: Vec<bool>,
+    },
+    Open {
+        newer: u64,
+        burn: bool,
+        policies: PoliciesInForce,
+    },
+    Draw {
+        newer: u64,
+    },
+    Take {
+        response: Response,
+    },
+    Write {
+        response: Response,
+        view: View,
+        settlements: Vec<Option<(Holding, Option<Parts>)>>,
+        grants: Vec<GrantOf>,
+    },
+    /// `changed`: the former floor, and whether budgets begin anew. `ahead`: how far the clock must be at least.
+    Finish {
+        response: Response,
+        policies: PoliciesInForce,
+        flags: [bool; 3],
+        changed: Option<(Capacity, bool)>,
+        ahead: Option<i64>,
+    },
     LoseState,
 }
 
 /// Floor and lendable part.
 pub type Parts = (Capacity, Capacity);
+
+/// Of which subject, of which window relative to the open one, units, and the most used.
+pub type GrantOf = (usize, i8, MicroTokens, MicroTokens);
 
 /// A response relative to a number of the record: mostly the next or that one.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +93,7 @@ pub enum Kind {
     Bucket(Duration),
     Log(Duration),
     Sliding(Duration),
+    Fixed(Window),
 }
 
 impl Kind {
@@ -71,6 +103,7 @@ impl Kind {
             Self::Bucket(period) => Limit::TokenBucket { rate: whole.rate, period, burst: whole.burst },
             Self::Log(window) => Limit::SlidingLog { units: whole.burst, window },
             Self::Sliding(window) => Limit::SlidingWindow { units: whole.burst, window },
+            Self::Fixed(window) => Limit::FixedWindow { units: whole.burst, window },
         }
     }
 }
@@ -97,6 +130,21 @@ pub fn shares() -> impl Strategy<Value = Kind> {
         let window = Duration::from_micros(micros);
         if log { Kind::Log(window) } else { Kind::Sliding(window) }
     })
+}
+
+/// Windows of any length, and of the calendar.
+pub fn windows() -> impl Strategy<Value = Kind> {
+    let every = prop_oneof![Just(1_000u64), Just(2_000_000), Just(60_000_000), Just(86_400_000_000), (1..1_000_000u64).prop_map(|n| n * 2)];
+    let zone = proptest::sample::select(vec!["UTC", "Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia"]);
+    let calendar = (proptest::sample::select(CalendarUnit::ALL.to_vec()), zone);
+    prop_oneof![
+        every.prop_map(|micros| Kind::Fixed(Window::Every(Duration::from_micros(micros)))),
+        calendar.prop_map(|(unit, zone)| Kind::Fixed(Window::Calendar { unit, zone: TimeZone::named(zone).expect("a zone") })),
+    ]
+}
+
+fn grant() -> impl Strategy<Value = GrantOf> {
+    (0..SUBJECTS, prop_oneof![1 => Just(-1i8), 5 => Just(0), 1 => Just(1)], amount(), amount())
 }
 
 fn amount() -> impl Strategy<Value = MicroTokens> {
@@ -175,15 +223,16 @@ pub fn operation() -> impl Strategy<Value = Operation> {
     prop_oneof![
         18 => span().prop_map(Operation::Wait),
         3 => span().prop_map(Operation::StepBack),
-        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view())
-            .prop_map(|(charges, view)| Operation::Decide { charges, view }),
+        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view(), proptest::option::weighted(0.2, (-1..=1i8, amount())))
+            .prop_map(|(charges, view, former)| Operation::Decide { charges, view, former }),
+        6 => proptest::collection::vec(any::<bool>(), SUBJECTS).prop_map(|asked| Operation::Usage { asked }),
         3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
         3 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),
         9 => response().prop_map(|response| Operation::Take { response }),
-        12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS))
-            .prop_map(|(response, view, settlements)| Operation::Write { response, view, settlements }),
-        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, part()))
-            .prop_map(|(response, policies, flags, changed)| Operation::Finish { response, policies, flags, changed }),
+        12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS), proptest::collection::vec(grant(), 0..4))
+            .prop_map(|(response, view, settlements, grants)| Operation::Write { response, view, settlements, grants }),
+        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, (part(), proptest::bool::weighted(0.3))), proptest::option::weighted(0.1, -1_000_000_000..1_000_000_000i64))
+            .prop_map(|(response, policies, flags, changed, ahead)| Operation::Finish { response, policies, flags, changed, ahead }),
         1 => Just(Operation::LoseState),
     ]
 }
