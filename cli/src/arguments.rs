@@ -141,10 +141,37 @@ pub enum PolicyCommand {
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
     },
+    /// Print the policy set that limits as the files of another rate limiter do; what does not carry over is told on
+    /// standard error
+    Import(ImportArgs),
     /// Show what a policy set would change
     Diff(PolicySetArgs),
     /// Replace the policy set in force
     Apply(ApplyArgs),
+}
+
+/// `quorate policy import`.
+#[derive(Clone, Debug, Args)]
+pub struct ImportArgs {
+    /// Whose files they are
+    #[arg(long, value_name = "LIMITER")]
+    pub from: Limiter,
+    /// Rules of one domain may stand in several files, as with MERGE_DOMAIN_CONFIG=true
+    #[arg(long)]
+    pub merge_domains: bool,
+    /// The regions of the set, which other limiters do not have
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "us,eu,ap")]
+    pub regions: Vec<RegionName>,
+    /// Their files; - is standard input
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+}
+
+/// A rate limiter whose files can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Limiter {
+    /// envoyproxy/ratelimit: a domain with descriptors.
+    EnvoyRatelimit,
 }
 
 /// A policy set to be sent to a coordinator.

@@ -29,11 +29,7 @@ impl PolicyFile {
     /// # Errors
     /// It cannot be read, or all its mistakes, each with its line.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let (name, text) = match path.as_os_str() == "-" {
-            true => ("standard input".to_owned(), standard_input()),
-            false => (path.display().to_string(), std::fs::read(path)),
-        };
-        let text = text.with_context(|| format!("cannot read {name}"))?;
+        let (name, text) = read(path)?;
         match documents::policy_set(&text) {
             Ok((set, warnings)) => {
                 let warnings = warnings.iter().map(|w| format!("{name}:{w}")).collect();
@@ -42,6 +38,19 @@ impl PolicyFile {
             Err(mistakes) => Err(anyhow::anyhow!("{}", documents::show(&name, &text, &mistakes).trim_end())),
         }
     }
+}
+
+/// A file as it is, or standard input if it is called `-`, with its name for messages.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &Path) -> anyhow::Result<(String, Vec<u8>)> {
+    let (name, text) = match path.as_os_str() == "-" {
+        true => ("standard input".to_owned(), standard_input()),
+        false => (path.display().to_string(), std::fs::read(path)),
+    };
+    let text = text.with_context(|| format!("cannot read {name}"))?;
+    Ok((name, text))
 }
 
 fn standard_input() -> std::io::Result<Vec<u8>> {

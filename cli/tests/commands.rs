@@ -143,6 +143,27 @@ async fn validation_needs_no_system_and_tells_the_mistakes_of_all_files() {
     }
 }
 
+#[tokio::test]
+async fn an_import_prints_a_set_and_tells_the_rest_apart_from_it() {
+    let limits = "domain: d\ndescriptors:\n- {key: k, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 5}}\n";
+    let (good, bad) = (File::new("limits.yaml", limits), File::new("bad.yaml", "domain: d\ndescriptors:\n- {kye: k}\n"));
+    let import = async |more: &[&str]| quorate(&[&["policy", "import", "--from", "envoy-ratelimit"], more].concat()).await;
+    let ran = import(&[&good.text(), "--regions", "eu,us"]).await;
+    assert_eq!((ran.status, ran.err.lines().count()), (0, 1), "{ran:?}");
+    assert!(ran.err.starts_with(&format!("note: {}:3:24: `quota_mode`", good.text())), "{ran:?}");
+    assert!(ran.out.starts_with("regions:\n  eu: {}\n  us: {}\n"), "{ran:?}");
+    let set = File::new("set.yaml", &ran.out);
+    assert!(quorate(&["policy", "validate", &set.text()]).await.out.contains("good; 1 policy, 2 regions"));
+    let ran = import(&[&good.text(), &bad.text()]).await;
+    assert_eq!((ran.status, ran.out.as_str()), (1, ""), "{ran:?}");
+    let (unknown, again) =
+        (format!("error: {}:3:4: unknown key `kye`", bad.text()), format!("error: {}:1:9: the domain `d` is in", good.text()));
+    assert!(ran.err.contains(&unknown) && !ran.err.contains("note"), "{ran:?}");
+    let ran = import(&[&good.text(), &good.text()]).await;
+    assert!(ran.status == 1 && ran.err.starts_with(&again), "{ran:?}");
+    assert_eq!(quorate(&["policy", "import", "--from", "nobody", &good.text()]).await.status, 2);
+}
+
 /// A coordinator that has set 4 and takes what replaces it; and the queries and bodies that it was sent.
 async fn keeper() -> (String, Arc<Mutex<Vec<(Option<String>, String)>>>) {
     let taken = Arc::new(Mutex::new(Vec::new()));

@@ -1,11 +1,12 @@
 //! `quorate policy`: policy sets, checked here and put in force by a coordinator.
 
 use super::{Verdict, ended, print};
-use crate::arguments::{ApplyArgs, PolicyCommand};
+use crate::arguments::{ApplyArgs, ImportArgs, Limiter, PolicyCommand};
 use crate::client::{Ask, Client, Server};
 use crate::policies::{self, PolicyFile};
 use crate::table::{Align, Paint, Table, Tone};
 use anyhow::Context;
+use quorate_coordinator::documents::import::{self, SourceFile};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::policy::render::{Change, diff};
 use reqwest::Method;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 pub async fn run(command: PolicyCommand, client: &Client) -> anyhow::Result<Verdict> {
     match command {
         PolicyCommand::Validate { files } => validate(&files),
+        PolicyCommand::Import(args) => import(&args),
         PolicyCommand::Diff(set) => put(ApplyArgs { set, if_version: None, why: None, dry_run: true }, client).await,
         PolicyCommand::Apply(args) => put(args, client).await,
     }
@@ -38,6 +40,26 @@ fn validate(files: &[PathBuf]) -> anyhow::Result<Verdict> {
         }
     }
     Ok(verdict)
+}
+
+/// The set to standard output, and all that is to be said of it to standard error.
+fn import(args: &ImportArgs) -> anyhow::Result<Verdict> {
+    let read = |path: &PathBuf| policies::read(path).map(|(name, text)| SourceFile { name, text });
+    let files = args.files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    let imported = match args.from {
+        Limiter::EnvoyRatelimit => import::envoy_ratelimit(&files, &args.regions, args.merge_domains),
+    };
+    match imported {
+        Ok(imported) => {
+            imported.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            print(&imported.yaml)?;
+            Ok(Verdict::Done)
+        }
+        Err(mistakes) => {
+            mistakes.iter().for_each(|mistake| eprintln!("error: {mistake}"));
+            Ok(Verdict::Negative)
+        }
+    }
 }
 
 fn warn(file: &PolicyFile) {

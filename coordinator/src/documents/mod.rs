@@ -2,6 +2,7 @@
 //!
 //! JSON goes the same way as YAML, of which it is a subset, so its mistakes have lines too.
 
+pub mod import;
 mod show;
 mod write;
 mod yaml;

@@ -1,0 +1,53 @@
+//! From drafts to a policy set.
+
+use super::draft::{Draft, Names};
+use super::findings::{Findings, Note};
+use super::{Imported, SourceFile};
+use crate::documents::policy_set;
+use quorate_shared::located::Node;
+use quorate_shared::names::RegionName;
+
+/// Where a set is refused that was made here.
+const MADE: &str = "the policy set made of it";
+
+/// The set of all drafts.
+///
+/// # Errors
+/// All mistakes of the files; if they have none, what a policy set cannot be read for.
+pub(super) fn set(drafts: &[Draft], regions: &[RegionName], findings: Findings) -> Result<Imported, Vec<Note>> {
+    if !findings.mistakes.is_empty() {
+        return Err(findings.mistakes);
+    }
+    let yaml = text(drafts, regions).map_err(|e| vec![made(None, e.to_string())])?;
+    match policy_set(yaml.as_bytes()) {
+        Ok((set, _)) => Ok(Imported { yaml, set, notes: findings.notes }),
+        Err(mistakes) => Err(mistakes.into_iter().map(|m| made(m.at, format!("{}: {}", m.pointer, m.detail))).collect()),
+    }
+}
+
+fn made(at: Option<quorate_shared::located::Place>, detail: String) -> Note {
+    Note { file: MADE.to_owned(), at, detail }
+}
+
+/// Each policy after a comment that says where it comes from.
+fn text(drafts: &[Draft], regions: &[RegionName]) -> anyhow::Result<String> {
+    let regions = Node::map(regions.iter().map(|region| (region.as_str(), Node::map::<&str>([]))));
+    let mut text = serde_saphyr::to_string(&Node::map([("regions", regions)]))?;
+    if drafts.is_empty() {
+        text.push_str("policies: []\n");
+        return Ok(text);
+    }
+    text.push_str("policies:\n");
+    let mut names = Names::default();
+    for draft in drafts {
+        let name = names.name(&draft.title);
+        text.push_str(&format!("# {}\n", draft.origin.replace(char::is_control, "\u{fffd}")));
+        text.push_str(&serde_saphyr::to_string(&Node::list([draft.node(&name)]))?);
+    }
+    Ok(text)
+}
+
+/// The text of a file.
+pub(super) fn utf8<'a>(file: &'a SourceFile, findings: &mut Findings) -> Option<&'a str> {
+    crate::documents::utf8(&file.text).map_err(|at| findings.refuse(Some(at), "this is not UTF-8")).ok()
+}
