@@ -296,7 +296,7 @@ async fn turn() -> OwnedMutexGuard<()> {
     TURN.get_or_init(Arc::default).clone().lock_owned().await
 }
 
-/// `write` is what loads meet; `deep` fills slowly.
+/// `write` is what loads meet; `deep` fills slowly; the others have windows of the calendar.
 fn policies(floors: Floors) -> String {
     let floor = match floors {
         Floors::Everything => "100%",
@@ -308,6 +308,12 @@ fn policies(floors: Floors) -> String {
          - name: write\n  match: {{route: write}}\n  per: [tenant]\n  floor: {floor}\n  on-store-failure: closed\n  \
          limit: {{algorithm: token-bucket, rate: {RATE}/s, burst: {BURST}}}\n\
          - name: deep\n  match: {{route: deep}}\n  per: [tenant]\n  on-store-failure: closed\n  \
-         limit: {{algorithm: token-bucket, rate: 3/s, burst: 3000}}\n"
+         limit: {{algorithm: token-bucket, rate: 3/s, burst: 3000}}\n\
+         - name: yearly\n  match: {{route: yearly}}\n  per: [tenant]\n  floor: 30%\n  on-store-failure: closed\n  \
+         limit: {{algorithm: fixed-window, units: 100, window: year}}\n\
+         - name: pooled\n  match: {{route: pooled}}\n  per: [tenant]\n  floor: 0%\n  on-store-failure: closed\n  \
+         limit: {{algorithm: fixed-window, units: 100, window: year}}\n\
+         - name: monthly\n  match: {{route: monthly}}\n  per: [tenant]\n  on-store-failure: closed\n  \
+         limit: {{algorithm: fixed-window, units: 3, window: month, time-zone: Europe/Berlin}}\n"
     )
 }
