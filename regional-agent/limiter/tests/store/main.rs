@@ -6,3 +6,4 @@ mod bucket;
 mod lease;
 mod never_more;
 mod region;
+mod window;

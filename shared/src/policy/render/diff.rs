@@ -3,7 +3,7 @@
 use super::{Keys, fields, limit};
 use crate::located::{Key, Node, Value};
 use crate::names::PolicyName;
-use crate::policy::{Policy, PolicySet, Region};
+use crate::policy::{Policy, PolicySet, Region, Shape};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,9 @@ pub struct Change {
 
 /// What follows from another algorithm, period or subject.
 const NEW_BUDGETS: &str = "kind changed: new budgets";
+
+/// The same where they have windows: nobody knows what was used before under another kind of limit.
+const NEW_WINDOWS: &str = "kind changed: new budgets; the window in which it takes effect counts as used";
 
 /// Every difference between two sets: regions, then policies in the order of the new set, then
 /// those that are gone. Versions and generations are no difference.
@@ -70,7 +73,8 @@ fn whole(policy: &Policy, side: impl FnOnce(String) -> (Option<String>, Option<S
 fn changed(old: &Policy, new: &Policy) -> Vec<Change> {
     let mut changes = compare(Some(&new.name), &flat(old), &flat(new));
     if old.per != new.per || !old.limit.same_kind(new.limit) {
-        let note = Change { policy: Some(new.name.clone()), field: "kind".into(), from: None, to: Some(NEW_BUDGETS.into()) };
+        let begins = if new.limit.shape() == Shape::Allowance { NEW_WINDOWS } else { NEW_BUDGETS };
+        let note = Change { policy: Some(new.name.clone()), field: "kind".into(), from: None, to: Some(begins.into()) };
         changes.push(note);
     }
     changes

@@ -5,6 +5,7 @@ mod faults;
 mod server;
 mod slots;
 mod values;
+mod windows;
 
 use super::script::Scripts;
 use super::{RedisSettings, RedisStore};
