@@ -2,6 +2,7 @@
 
 mod equivalence;
 mod faults;
+mod known_faults;
 mod server;
 mod slots;
 mod values;
