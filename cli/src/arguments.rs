@@ -56,6 +56,8 @@ pub enum Command {
     Policy(PolicyCommand),
     /// Ask an agent for one decision; exit status 0 allowed, 1 refused
     Check(CheckArgs),
+    /// Show which policies a request meets, whose budget each is, and who holds how much until when
+    Explain(ExplainArgs),
     /// Show active budgets: limits, and who holds how much
     Budgets(BudgetsArgs),
     /// Show each region's lease, agents and store
@@ -145,9 +147,13 @@ pub enum PolicyCommand {
     /// standard error
     Import(ImportArgs),
     /// Show what a policy set would change
-    Diff(PolicySetArgs),
+    Diff(DiffArgs),
     /// Replace the policy set in force
     Apply(ApplyArgs),
+    /// Show the kept versions: who changed what, when and why; or the whole set of one
+    History(HistoryArgs),
+    /// Make a new version that is equal to an old one
+    Rollback(RollbackArgs),
 }
 
 /// `quorate policy import`.
@@ -174,9 +180,31 @@ pub enum Limiter {
     EnvoyRatelimit,
 }
 
-/// A policy set to be sent to a coordinator.
+/// `quorate policy history`.
 #[derive(Clone, Debug, Args)]
-pub struct PolicySetArgs {
+pub struct HistoryArgs {
+    /// Print the policy set of this version, whole
+    #[arg(value_name = "VERSION")]
+    pub version: Option<u64>,
+    /// Print the coordinator's answer as it came
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `quorate policy rollback`.
+#[derive(Clone, Debug, Args)]
+pub struct RollbackArgs {
+    /// The version to go back to; `quorate policy history` lists them
+    #[arg(value_name = "VERSION")]
+    pub to: u64,
+    /// How to put it in force.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// `quorate policy diff`.
+#[derive(Clone, Debug, Args)]
+pub struct DiffArgs {
     /// The policy set, whole (YAML or JSON); - is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
@@ -188,9 +216,17 @@ pub struct PolicySetArgs {
 /// `quorate policy apply`.
 #[derive(Clone, Debug, Args)]
 pub struct ApplyArgs {
-    /// The set.
+    /// The policy set, whole (YAML or JSON); - is standard input
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// How to put it in force.
     #[command(flatten)]
-    pub set: PolicySetArgs,
+    pub change: ChangeArgs,
+}
+
+/// A change of the policy set.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ChangeArgs {
     /// Replace this version only; by default the one in force when the command begins
     #[arg(long, value_name = "VERSION")]
     pub if_version: Option<u64>,
@@ -200,6 +236,9 @@ pub struct ApplyArgs {
     /// Only show what would change
     #[arg(long)]
     pub dry_run: bool,
+    /// Print the coordinator's answer as it came
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `quorate check`.
@@ -212,6 +251,17 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N")]
     pub cost: Option<u64>,
     /// Print the agent's answer as it came
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `quorate explain`.
+#[derive(Clone, Debug, Args)]
+pub struct ExplainArgs {
+    /// What is known of the request
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub attributes: AttributeList,
+    /// Print what the agent and a coordinator answered
     #[arg(long)]
     pub json: bool,
 }
@@ -434,7 +484,7 @@ mod tests {
     #[test]
     fn only_what_is_there_is_listed() {
         let help = CommandLine::command().render_long_help().to_string();
-        for absent in ["explain", "audit", "import", "rollback", "reserve"] {
+        for absent in ["audit", "reserve"] {
             assert!(!help.contains(absent), "{absent}");
         }
     }

@@ -38,6 +38,7 @@ async fn run(line: CommandLine) -> anyhow::Result<Verdict> {
         Command::AgentRole(args) => roles::agent(&args.config).await.map(done),
         Command::Policy(command) => commands::policy::run(command, &client()?).await,
         Command::Check(args) => commands::check::run(args, &client()?).await,
+        Command::Explain(args) => commands::explain::run(args, &client()?).await,
         Command::Budgets(args) => commands::views::budgets(args, &client()?).await,
         Command::Regions(args) => commands::views::regions(args, &client()?).await,
         Command::Bound(args) => commands::views::bound(args, &client()?).await,

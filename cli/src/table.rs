@@ -1,5 +1,6 @@
 //! Aligned tables, and amounts with their units, for people.
 
+use quorate_coordinator::documents::printable;
 use quorate_shared::api::CapacityTokens;
 use quorate_shared::text::{DurationText, Rate};
 use quorate_shared::units::MicroTokens;
@@ -62,9 +63,11 @@ impl Table {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row; cells that are missing are empty.
+    /// Adds a row; cells that are missing are empty. What a terminal would obey is not shown: texts come from
+    /// whoever wrote a policy or a reason.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
-        let mut row: Vec<Cell> = cells.into_iter().collect();
+        let printable = |cell: Cell| Cell { text: printable(&cell.text), ..cell };
+        let mut row: Vec<Cell> = cells.into_iter().map(printable).collect();
         row.resize(self.columns.len(), Cell::default());
         self.rows.push(row);
     }
@@ -189,6 +192,13 @@ mod tests {
         let plain = coloured.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "").replace("\u{1b}[32m", "");
         assert_eq!(plain.trim_end(), table.render(Paint::NONE).trim_end());
         assert!(coloured.contains("\u{1b}[32mlive\u{1b}[0m"));
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_by_a_cell() {
+        let mut table = Table::new(&[("WHY", Align::Left)]);
+        table.row(["a\u{1b}[2Jb\nc".into()]);
+        assert_eq!(table.render(Paint::NONE), "WHY\na\u{fffd}[2Jb\u{fffd}c\n");
     }
 
     #[test]

@@ -200,6 +200,56 @@ async fn a_policy_set_is_compared_and_put_in_force() {
 }
 
 #[tokio::test]
+async fn a_rollback_names_the_version_that_it_replaces() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let seen = asked.clone();
+    let newest = async || {
+        axum::Json(json!({"version": 6, "active": 5, "pending": {"version": 6, "waits_for": []}, "regions": {"us": {}}, "policies": []}))
+    };
+    let rollback = async move |headers: HeaderMap, RawQuery(query): RawQuery, body: String| {
+        let text = |name| headers.get(name).map(|v| v.to_str().expect("ASCII").to_owned());
+        let dry = query.as_deref().is_some_and(|query| query.contains("dry_run"));
+        seen.lock().expect("whole").push((text(header::IF_MATCH), text(header::CONTENT_TYPE), query, body));
+        let diff = json!([{"policy": "write", "field": "limit.rate", "from": "50/s", "to": "100/s"}]);
+        let warnings = json!([{"pointer": "/policies/0/floor", "detail": "too little"}]);
+        axum::Json(json!({"version": if dry { 6 } else { 7 }, "dry_run": dry, "waits_for": [], "warnings": warnings, "diff": diff}))
+    };
+    let routes = Router::new().route("/v1/policies", get(newest)).route("/v1/policies/rollback", post(rollback));
+    let coordinator = serve(routes).await;
+    let dry = quorate(&["policy", "rollback", "2", "--dry-run", "--coordinator", &coordinator]).await;
+    assert!(dry.status == 0 && dry.out.contains("50/s  100/s") && dry.out.ends_with("version 6; nothing was changed\n"), "{dry:?}");
+    assert_eq!(dry.err, "warning: /policies/0/floor: too little\n");
+    let done = quorate(&["policy", "rollback", "2", "--why", "too tight", "--coordinator", &coordinator]).await;
+    assert!(done.status == 0 && done.out.ends_with("version 7 is in force\n"), "{done:?}");
+    let again = quorate(&["policy", "rollback", "2", "--if-version", "3", "--json", "--coordinator", &coordinator]).await;
+    assert_eq!(serde_json::from_str::<Value>(&again.out).expect("JSON")["version"], 7, "{again:?}");
+    let sent = |tag: &str, query: Option<&str>| {
+        (Some(tag.to_owned()), Some("application/json".to_owned()), query.map(str::to_owned), "{\"to\":2}".to_owned())
+    };
+    let expected = [sent("\"6\"", Some("dry_run=true")), sent("\"6\"", Some("why=too%20tight")), sent("\"3\"", None)];
+    assert_eq!(*asked.lock().expect("whole"), expected);
+}
+
+#[tokio::test]
+async fn the_history_is_listed_and_one_version_is_printed_whole() {
+    let answer = async |headers: HeaderMap, RawQuery(query): RawQuery| match query.as_deref() {
+        None => {
+            json!({"version": 1, "active": 1, "pending": null, "history": [{"version": 1, "who": "ops", "when": "2026-01-02T03:04:05.678Z",
+            "why": "first\u{1b}[2J", "state": "active", "diff": []}]})
+            .to_string()
+        }
+        Some(query) => format!("{query} as {}", headers[header::ACCEPT].to_str().expect("ASCII")),
+    };
+    let coordinator = serve(Router::new().route("/v1/policies/history", get(answer))).await;
+    let run = async |options: &[&str]| quorate(&[&["policy", "history", "--coordinator", &coordinator], options].concat()).await.out;
+    let table = run(&[]).await;
+    assert!(table.ends_with("      1  active  2026-01-02T03:04:05.678Z  ops  nothing  first\u{fffd}[2J\n"), "{table}");
+    assert_eq!(serde_json::from_str::<Value>(&run(&["--json"]).await).expect("JSON")["history"][0]["why"], "first\u{1b}[2J");
+    assert_eq!(run(&["4"]).await, "version=4 as application/yaml\n");
+    assert_eq!(run(&["4", "--json"]).await, "version=4 as application/json\n");
+}
+
+#[tokio::test]
 async fn a_change_that_may_have_arrived_is_not_sent_again() {
     let (coordinator, taken) = keeper().await;
     let file = File::new("set.yaml", SET);

@@ -58,6 +58,8 @@ function waiting(change) {
 function judged(policy) {
   if (policy.alarms.length > 0) return ['internal check failed', 'bad'];
   if (policy.measured_beyond_bound > 0) return [`bound broken by ${tokens(policy.measured_beyond_bound)}`, 'bad'];
+  if (policy.mode === 'observe') return ['observes, refuses nothing', 'warn'];
+  if (policy.mode !== 'enforce') return [`${policy.mode}, observes the rest`, 'warn'];
   if (policy.overshoot_bound === null) return ['unbounded by choice', 'warn'];
   return ['within the bound', 'good'];
 }

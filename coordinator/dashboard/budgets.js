@@ -46,7 +46,8 @@ function card(first) {
   const update = (/** @type {any} */ budget) => {
     setText(title, `${budget.policy} · ${budget.subject.slice(0, 8)}`);
     title.title = budget.subject;
-    setText(limit, `limit ${rate(budget.limit.rate, budget.period_ms)}, burst ${number(budget.limit.burst)}`);
+    const observed = budget.enforced ? '' : ', only observed';
+    setText(limit, `limit ${rate(budget.limit.rate, budget.period_ms)}, burst ${number(budget.limit.burst)}${observed}`);
     const shares = Object.entries(budget.regions).map(([region, share]) => parts(region, share));
     const scale = Math.max(budget.limit.rate, ...shares.map((share) => share.demand), 1e-9);
     const drawn = shares.map((share) => ({ share, scale, periodMs: budget.period_ms }));

@@ -18,7 +18,7 @@ const STATES: [&str; 5] = ["leader", "follower", "candidate", "learner", "shutdo
 const REGION_STATES: [&str; 3] = ["live", "expired", "unknown"];
 
 type Ratio = Gauge<f64, AtomicU64>;
-type Labels = [(&'static str, String); 1];
+type Labels<const N: usize = 1> = [(&'static str, String); N];
 
 /// What is counted between two scrapes. Everything else is read when asked for.
 #[derive(Debug, Default)]
@@ -146,6 +146,8 @@ fn policies(registry: &mut Registry, bounds: &[PolicyBound]) {
     family(registry, "policy_overshoot_bound_tokens", "Tokens beyond the limit at once at most; +Inf if unbounded", promised);
     let rates = bounds.iter().map(|b| (of(b), b.bound.overshoot_per_period.unwrap_or(f64::INFINITY)));
     family(registry, "policy_overshoot_bound_tokens_per_period", "Tokens more in each period at most; +Inf if unbounded", rates);
+    let modes = bounds.iter().map(|b| ([("policy", b.policy.clone()), ("mode", b.mode.clone())], 1.0));
+    registry.register("policy_mode", "1 for what the policy does with refusals: enforce, observe, or canary with its part", filled(modes));
     let pending = bounds.iter().map(|b| (of(b), f64::from(u8::from(b.change.is_some()))));
     family(registry, "policy_change_pending", "1 while the bound is that of an old limit", pending);
     let measured = bounds.iter().map(|b| (of(b), b.measured_overshoot));
@@ -183,8 +185,8 @@ fn seconds_family(registry: &mut Registry, name: &str, help: &str, values: impl 
     registry.register_with_unit(name, help, Unit::Seconds, filled(values));
 }
 
-fn filled(values: impl IntoIterator<Item = (Labels, f64)>) -> Family<Labels, Ratio> {
-    let family = Family::<Labels, Ratio>::default();
+fn filled<const N: usize>(values: impl IntoIterator<Item = (Labels<N>, f64)>) -> Family<Labels<N>, Ratio> {
+    let family = Family::<Labels<N>, Ratio>::default();
     for (labels, value) in values {
         family.get_or_create(&labels).set(value);
     }

@@ -1,6 +1,7 @@
 //! What the HTTP endpoints say, for those who serve and those who read it.
 
 use crate::bound::Bound;
+use crate::policy::render::Change;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -190,11 +191,21 @@ pub struct BudgetState {
     pub limit: CapacityTokens,
     /// The span that rates speak of.
     pub period_ms: u64,
+    /// Of the policy: `enforce`, `observe` or `canary 10%`.
+    #[serde(default)]
+    pub mode: String,
+    /// False: refusals of this subject are counted and not enforced.
+    #[serde(default = "yes")]
+    pub enforced: bool,
     /// By region.
     pub regions: BTreeMap<String, BudgetShare>,
     /// The internal check of the ledger that failed, if one did: nothing is granted.
     #[serde(default)]
     pub alarm: Option<String>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One region's part of a budget.
@@ -236,6 +247,9 @@ pub struct PolicyBound {
     /// The span that rates speak of.
     #[serde(default)]
     pub period_ms: u64,
+    /// `enforce`, `observe` or `canary 10%`.
+    #[serde(default)]
+    pub mode: String,
     /// The promise.
     #[serde(flatten)]
     pub bound: Bound,
@@ -301,6 +315,35 @@ pub struct PendingChange {
     pub until_ms: Option<u64>,
     /// Why so.
     pub why: String,
+}
+
+/// One kept version of the policy set, in `GET /v1/policies/history`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptVersion {
+    /// Its number.
+    pub version: u64,
+    /// Name of the credential that asked for it, `founding` or `anonymous`.
+    pub who: String,
+    /// RFC 3339, UTC, by the wall clock of the leader of that time.
+    pub when: String,
+    /// In their words.
+    pub why: Option<String>,
+    /// Whether it is in force.
+    pub state: VersionState,
+    /// Against the version before; `null` if that is not kept any more.
+    pub diff: Option<Vec<Change>>,
+}
+
+/// Whether a version of the policy set is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VersionState {
+    /// Accepted, and in force once all regions have confirmed it.
+    Pending,
+    /// In force.
+    Active,
+    /// It was in force.
+    Former,
 }
 
 /// `GET /v1/cluster`.

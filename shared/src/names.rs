@@ -206,11 +206,14 @@ mod tests {
             &["\0\0"],
             &[""],
             &[],
+            &[&"x".repeat(1 << 20)],
+            &[&"x".repeat((1 << 20) + 1)],
         ];
         for (i, a) in subjects.iter().enumerate() {
             for b in &subjects[..i] {
-                assert_ne!(hash(a), hash(b), "{a:?} and {b:?}");
+                assert_ne!(hash(a), hash(b), "{i}");
             }
+            assert_eq!(hash(a).to_string().len(), 32, "whatever stands for it");
         }
     }
 

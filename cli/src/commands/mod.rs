@@ -2,6 +2,8 @@
 
 pub mod alarm;
 pub mod check;
+pub mod explain;
+pub mod history;
 pub mod lease;
 pub mod policy;
 pub mod views;

@@ -1,14 +1,15 @@
 //! `quorate policy`: policy sets, checked here and put in force by a coordinator.
 
-use super::{Verdict, ended, print};
-use crate::arguments::{ApplyArgs, ImportArgs, Limiter, PolicyCommand};
-use crate::client::{Ask, Client, Server};
+use super::{Verdict, ended, history, print};
+use crate::arguments::{ApplyArgs, ChangeArgs, DiffArgs, HistoryArgs, ImportArgs, Limiter, PolicyCommand, RollbackArgs};
+use crate::client::{Ask, Client, Reply, Server};
 use crate::policies::{self, PolicyFile};
 use crate::table::{Align, Paint, Table, Tone};
 use anyhow::Context;
 use quorate_coordinator::documents::import::{self, SourceFile};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::policy::render::{Change, diff};
+use quorate_shared::problem::InputError;
 use reqwest::Method;
 use reqwest::header::{HeaderValue, IF_MATCH};
 use serde::Deserialize;
@@ -19,8 +20,14 @@ pub async fn run(command: PolicyCommand, client: &Client) -> anyhow::Result<Verd
     match command {
         PolicyCommand::Validate { files } => validate(&files),
         PolicyCommand::Import(args) => import(&args),
-        PolicyCommand::Diff(set) => put(ApplyArgs { set, if_version: None, why: None, dry_run: true }, client).await,
-        PolicyCommand::Apply(args) => put(args, client).await,
+        PolicyCommand::Diff(DiffArgs { file, json }) => {
+            let change = ChangeArgs { dry_run: true, json, ..ChangeArgs::default() };
+            apply(ApplyArgs { file, change }, client).await
+        }
+        PolicyCommand::Apply(args) => apply(args, client).await,
+        PolicyCommand::History(HistoryArgs { version: None, json }) => history::list(json, client).await,
+        PolicyCommand::History(HistoryArgs { version: Some(version), json }) => history::show(version, json, client).await,
+        PolicyCommand::Rollback(args) => roll_back(args, client).await,
     }
 }
 
@@ -73,32 +80,68 @@ fn contents(set: &PolicySet) -> String {
     format!("{}, {}", counted(set.policies.len(), "policy", "policies"), counted(set.regions.len(), "region", "regions"))
 }
 
-/// What a coordinator says to a set that it took.
+/// What a coordinator says to a set that it took, or would take.
 #[derive(Debug, Deserialize)]
 struct Taken {
     version: u64,
     waits_for: Vec<String>,
+    #[serde(default)]
+    warnings: Vec<InputError>,
+    #[serde(default)]
+    diff: Vec<Change>,
 }
 
-async fn put(args: ApplyArgs, client: &Client) -> anyhow::Result<Verdict> {
-    let file = PolicyFile::read(&args.set.file)?;
+/// What replaces the policy set.
+struct Command {
+    method: Method,
+    path: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+async fn apply(args: ApplyArgs, client: &Client) -> anyhow::Result<Verdict> {
+    let file = PolicyFile::read(&args.file)?;
     warn(&file);
-    let old = policies::newest(client).await?.set;
-    let version = args.if_version.unwrap_or(old.version);
-    let query = [("dry_run", args.dry_run.then_some("true")), ("why", args.why.as_deref())];
     let text = String::from_utf8(file.text).context("the policy set is not UTF-8")?;
     // JSON is YAML.
-    let ask = Ask::send(Method::PUT, "/v1/policies", &query, "application/yaml", text);
+    let command = Command { method: Method::PUT, path: "/v1/policies", content_type: "application/yaml", body: text };
+    let old = policies::newest(client).await?.set;
+    let (reply, taken) = send(command, &args.change, old.version, client).await?;
+    tell(&args.change, &reply, &taken, &diff(&old, &file.set))
+}
+
+async fn roll_back(args: RollbackArgs, client: &Client) -> anyhow::Result<Verdict> {
+    let body = serde_json::json!({"to": args.to}).to_string();
+    let command = Command { method: Method::POST, path: "/v1/policies/rollback", content_type: "application/json", body };
+    let newest = policies::newest(client).await?.set.version;
+    let (reply, taken) = send(command, &args.change, newest, client).await?;
+    for warning in &taken.warnings {
+        eprintln!("warning: {}: {}", warning.pointer, warning.detail);
+    }
+    tell(&args.change, &reply, &taken, &taken.diff)
+}
+
+/// Sends a change in place of the version that it names, or of the newest. A second one that is sent because
+/// the answer was lost is refused for that version: nothing is changed twice.
+async fn send(command: Command, change: &ChangeArgs, newest: u64, client: &Client) -> anyhow::Result<(Reply, Taken)> {
+    let version = change.if_version.unwrap_or(newest);
+    let query = [("dry_run", change.dry_run.then_some("true")), ("why", change.why.as_deref())];
+    let ask = Ask::send(command.method, command.path, &query, command.content_type, command.body);
     let ask = ask.header(IF_MATCH, HeaderValue::from_str(&format!("\"{version}\""))?);
     let reply = client.ask_coordinator(&ask).await?.success(Server::Coordinator)?;
-    if args.set.json {
+    let taken = reply.value(Server::Coordinator)?;
+    Ok((reply, taken))
+}
+
+fn tell(change: &ChangeArgs, reply: &Reply, taken: &Taken, changes: &[Change]) -> anyhow::Result<Verdict> {
+    if change.json {
         print(&ended(&reply.body))?;
         return Ok(Verdict::Done);
     }
-    let mut text = changes_text(&diff(&old, &file.set), Paint::for_stdout());
-    text.push_str(&match args.dry_run {
-        true => format!("compared with version {}; nothing was changed\n", old.version),
-        false => taken_text(&reply.value(Server::Coordinator)?),
+    let mut text = changes_text(changes, Paint::for_stdout());
+    text.push_str(&match change.dry_run {
+        true => format!("compared with version {}; nothing was changed\n", taken.version),
+        false => taken_text(taken),
     });
     print(&text)?;
     Ok(Verdict::Done)

@@ -79,7 +79,8 @@ fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
 
 fn budget_rows(table: &mut Table, budget: &BudgetState) {
     let period = Duration::from_millis(budget.period_ms);
-    let mut first = [Cell::from(&budget.policy), (&budget.subject).into(), capacity(budget.limit, period).into()];
+    let mode = if budget.enforced { "" } else { &budget.mode };
+    let mut first = [named(&budget.policy, mode), (&budget.subject).into(), capacity(budget.limit, period).into()];
     for (region, share) in &budget.regions {
         let rest = [
             region.into(),
@@ -93,6 +94,14 @@ fn budget_rows(table: &mut Table, budget: &BudgetState) {
             number(share.refused, 0).into(),
         ];
         table.row(std::mem::take(&mut first).into_iter().chain(rest));
+    }
+}
+
+/// The name of a policy, and its mode if it lets anything pass on purpose.
+fn named(policy: &str, mode: &str) -> Cell {
+    match mode {
+        "" | "enforce" => policy.into(),
+        mode => Cell::toned(format!("{policy} ({mode})"), Tone::Attention),
     }
 }
 
@@ -161,7 +170,7 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
         let (worst, last_hour) = (measured(policy.measured_overshoot), measured(policy.measured_overshoot_last_hour));
         let utilisation = policy.utilisation.map_or("no demand".to_owned(), percent);
         let limit = capacity(policy.limit, Duration::from_millis(policy.period_ms));
-        table.row([(&policy.policy).into(), limit.into(), bound_cell(policy), worst, last_hour, utilisation.into()]);
+        table.row([named(&policy.policy, &policy.mode), limit.into(), bound_cell(policy), worst, last_hour, utilisation.into()]);
     }
     let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
     let alarms: String = bounds.policies.iter().flat_map(alarm_lines).collect();
@@ -181,9 +190,14 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
 }
 
 fn bound_cell(policy: &PolicyBound) -> Cell {
+    Cell::toned(promised(policy), if policy.bound.unbounded { Tone::Attention } else { Tone::Plain })
+}
+
+/// By how much a limit can be exceeded at most.
+pub fn promised(policy: &PolicyBound) -> String {
     match (policy.bound.overshoot_bound, policy.bound.overshoot_per_period) {
-        (Some(tokens), Some(more)) => amount_text(tokens, more, policy).into(),
-        _ => Cell::toned("unbounded", Tone::Attention),
+        (Some(tokens), Some(more)) => amount_text(tokens, more, policy),
+        _ => "unbounded".to_owned(),
     }
 }
 
@@ -199,7 +213,8 @@ fn alarm_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
     policy.alarms.iter().map(|alarm| format!("  {}\n", alarm.what))
 }
 
-fn change_line(policy: &PolicyBound) -> Option<String> {
+/// A change that is not in force yet, and so the bound that of the old limit.
+pub fn change_line(policy: &PolicyBound) -> Option<String> {
     let change = policy.change.as_ref()?;
     let until = change.until_ms.map_or("nobody knows how long".to_owned(), |ms| format!("at most {} more", milliseconds(ms)));
     Some(format!("  {}, version {} waits, {until}: {}\n", policy.policy, change.version, change.why))
@@ -219,7 +234,8 @@ fn broken_line(policy: &PolicyBound) -> Option<String> {
     (beyond > 0.0).then(|| format!("  {}: by {}\n", policy.policy, tokens_text(beyond)))
 }
 
-fn term_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
+/// The terms of a bound that are not 0.
+pub fn term_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
     let relevant = policy.bound.terms.iter().filter(|t| t.amount != Some(0.0) || t.amount_per_period != Some(0.0));
     relevant.map(|term| {
         let amount = term.amount.zip(term.amount_per_period);
@@ -289,6 +305,8 @@ mod tests {
             subject: "0123456789abcdef".into(),
             limit: c(100.0, 200.0),
             period_ms: 1_000,
+            mode: "canary 10%".into(),
+            enforced: true,
             regions: BTreeMap::from([("eu".into(), share(c(0.0, 0.0))), ("us".into(), share(c(45.5, 90.0)))]),
             alarm: None,
         };
@@ -305,6 +323,7 @@ mod tests {
             policy: "p".into(),
             limit: c(600.0, 40.0),
             period_ms: 60_000,
+            mode: "enforce".into(),
             bound: Bound { overshoot_bound, overshoot_per_period, unbounded: overshoot_bound.is_none(), terms },
             measured_overshoot: 1.0,
             measured_overshoot_last_hour: 0.0,
@@ -331,6 +350,13 @@ mod tests {
         assert!(text.contains("600/min +40  unbounded") && text.contains("1 token ") && text.contains("50%"), "{text}");
         let lines = "  p, floors: 20 tokens + 300/min; because\n  p, max-hold: 2 tokens; because\n  p, fail-open: unbounded; because\n";
         assert!(text.ends_with(lines), "{text}");
+    }
+
+    #[test]
+    fn a_policy_that_lets_pass_on_purpose_says_so() {
+        let canary = PolicyBound { mode: "canary 10%".into(), ..policy(None, None, vec![]) };
+        let text = bound_text(&Bounds { policies: vec![canary] }, Paint::NONE);
+        assert!(text.contains("\np (canary 10%)  600/min"), "{text}");
     }
 
     #[test]

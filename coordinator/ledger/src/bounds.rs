@@ -29,6 +29,7 @@ impl Ledger {
             policy: policy.name.to_string(),
             limit: now.limit.into(),
             period_ms: millis(now.period),
+            mode: policy.mode.to_string(),
             bound: bound(policy, &now),
             measured_overshoot: measured.map_or(0.0, |m| m.worst.tokens()),
             measured_overshoot_last_hour: measured.map_or(0.0, |m| m.last_hour.total(self.clock.at).tokens()),

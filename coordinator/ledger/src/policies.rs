@@ -222,3 +222,6 @@ fn limits_of<'a>(
     let each = overridden.map(move |subject| (of(was, subject, old.limit), of(is, subject, new.limit)));
     std::iter::once((old.limit, new.limit)).chain(each)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::{Author, Command, Ledger, Outcome};
 use quorate_shared::api::PolicyBound;
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Reading, Report, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Reading, Report, Response, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, PolicyName, SubjectKey};
 use quorate_shared::policy::{Limit, Policy, PolicySet};
 use quorate_shared::testing;
@@ -113,12 +113,15 @@ impl World {
         }
     }
 
-    pub fn send(&mut self, region: &'static str, ms: u64, heartbeat: Heartbeat) {
+    pub fn send(&mut self, region: &'static str, ms: u64, heartbeat: Heartbeat) -> Response {
         let stamped = self.ledger.stamp(heartbeat, self.office, at(ms));
         match self.ledger.apply(self.office.term, &Command::Heartbeat(Box::new(stamped))) {
-            Outcome::Heartbeat(Answer::Renewed(response)) => self.echoes.insert(region, response.stamp),
+            Outcome::Heartbeat(Answer::Renewed(response)) => {
+                self.echoes.insert(region, response.stamp);
+                *response
+            }
             other => panic!("not renewed: {other:?}"),
-        };
+        }
     }
 
     pub fn bound(&self, ms: u64) -> PolicyBound {

@@ -6,9 +6,10 @@ use crate::session::Session;
 use quorate_shared::api::{BudgetShare, BudgetState, CapacityTokens, RegionState, Regions, StoreStatus};
 use quorate_shared::heartbeat::{Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
+use quorate_shared::policy::Policy;
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::{Capacity, MicroTokens};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The leader's clock, where the one who asks is the leader.
@@ -67,6 +68,20 @@ impl Ledger {
         self.budgets.iter().filter(move |(id, _)| wanted(id)).filter_map(|(id, entry)| self.budget_state(id, entry))
     }
 
+    /// The budget of each policy in force that a request with these attributes meets; all in floors if no
+    /// region has outgrown one.
+    pub fn budgets_of(&self, attributes: &BTreeMap<String, String>) -> Vec<BudgetState> {
+        let Some(founding) = &self.founding else { return Vec::new() };
+        let none = BudgetEntry::default();
+        let met = |policy: &Policy| {
+            let attribute = |name: &str| attributes.get(name).map(String::as_str);
+            let subject = policy.subject(&founding.subject_key, attribute, attributes.len())?;
+            let id = policy.budget(subject);
+            self.budget_state(&id, self.budgets.get(&id).unwrap_or(&none))
+        };
+        self.policies.active.set.policies.iter().filter_map(met).collect()
+    }
+
     /// What a region may be acting on of a budget, at worst: the most of pool and of each loan, the
     /// least of its own floor lent. R4 sums these.
     pub fn held(&self, budget: &BudgetId, region: &RegionName) -> Holding {
@@ -74,7 +89,7 @@ impl Ledger {
     }
 
     fn budget_state(&self, id: &BudgetId, entry: &BudgetEntry) -> Option<BudgetState> {
-        let terms = self.policies.active_terms(id)?;
+        let (terms, mode) = (self.policies.active_terms(id)?, self.policies.active.set.policy(&id.policy)?.mode);
         let none = Share::default();
         let share = |name: &RegionName| budget_share(entry.shares.get(name).unwrap_or(&none), terms.of(name).floor);
         Some(BudgetState {
@@ -82,6 +97,8 @@ impl Ledger {
             subject: id.subject.to_string(),
             limit: terms.limit.capacity().into(),
             period_ms: millis(terms.limit.period()),
+            mode: mode.to_string(),
+            enforced: mode.enforces(id.subject),
             regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
             alarm: self.alarms().find(|(alarmed, _)| *alarmed == id).map(|(_, what)| what.to_owned()),
         })

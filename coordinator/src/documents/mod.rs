@@ -7,7 +7,7 @@ mod show;
 mod write;
 mod yaml;
 
-pub use show::show;
+pub use show::{printable, show};
 pub use write::{to_json, to_yaml};
 pub use yaml::{MAX_BYTES, parse, utf8};
 

@@ -40,7 +40,8 @@ fn excerpt(lines: &[&str], at: Place) -> Option<(String, String)> {
     Some((printable(&part), format!("{}^", " ".repeat(column - first))))
 }
 
-fn printable(text: &str) -> String {
+/// The text without what a terminal obeys: controls, and what reorders or hides the text around it, are shown as `�`.
+pub fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c == '\t' {

@@ -38,6 +38,17 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(whole.split(';').next()?.trim().to_ascii_lowercase())
 }
 
+/// Refuses what is not said to be JSON.
+///
+/// # Errors
+/// 415.
+pub fn is_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    match media_type(headers).as_deref() {
+        Some("application/json") => Ok(()),
+        other => Err(Refusal::unsupported_type(other, "application/json")),
+    }
+}
+
 /// A JSON body.
 ///
 /// # Errors

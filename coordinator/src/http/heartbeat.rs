@@ -43,10 +43,7 @@ type Answered = Result<(HeartbeatResult, Response), Refusal>;
 
 async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forwardable, request: Request) -> Answered {
     let (parts, content) = request.into_parts();
-    let media_type = body::media_type(&parts.headers);
-    if media_type.as_deref() != Some("application/json") {
-        return Err(Refusal::unsupported_type(media_type.as_deref(), "application/json"));
-    }
+    body::is_json(&parts.headers)?;
     let content = body::read(&parts.headers, content, MAX_BYTES).await?;
     let Some(date) = date else {
         return hand_on(app, app.leader_elsewhere(), forwardable, content).await;

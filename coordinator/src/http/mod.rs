@@ -7,8 +7,8 @@
 //! | `body` | reading bodies and queries |
 //! | `leader` | which requests go to the leader |
 //! | `heartbeat` | the agents' protocol |
-//! | `policies` | the policy set |
-//! | `views`, `budgets` | regions, bound, cluster; budgets |
+//! | `policies`, `history` | the policy set; its kept versions, and the way back to one |
+//! | `views`, `budgets`, `explain` | regions, bound, cluster; budgets; those of one request |
 //! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
 //! | `operator` | who gives a command, and why |
 //! | `events` | the stream that feeds the page |
@@ -19,9 +19,11 @@ mod alarms;
 mod body;
 mod budgets;
 mod events;
+mod explain;
 mod fence;
 mod health;
 mod heartbeat;
+mod history;
 mod leader;
 mod lease;
 mod operator;
@@ -87,14 +89,17 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/budgets", get(budgets::budgets))
         .route("/v1/bound", get(views::bound))
         .route("/v1/policies", get(policies::show))
+        .route("/v1/policies/history", get(history::show))
         .route_layer(middleware::from_fn_with_state(app.clone(), leader::ask_leader));
     let api = Router::new()
         .merge(reads)
         .route("/v1/policies", put(policies::replace))
+        .route("/v1/policies/rollback", post(history::roll_back))
         .route("/v1/cluster", get(views::cluster))
         .route("/v1/events", get(events::stream))
         .route("/v1/regions/{region}/heartbeat", post(heartbeat::take))
         .route("/v1/regions/{region}/fence", post(fence::fence))
+        .route("/v1/explain", post(explain::explain))
         .route("/v1/cluster/lease", post(lease::change))
         .route("/v1/budgets/alarm/clear", post(alarms::clear))
         .route("/healthz", get(health::alive))

@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, IF_MATCH, VARY};
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
-use quorate_ledger::{Command, Ledger, Outcome};
+use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::located::{Mistake, Value, Warning};
 use quorate_shared::names::RegionName;
 use quorate_shared::policy::render::{Change, diff};
@@ -38,10 +38,11 @@ pub struct Pending {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Versions {
     /// The newest.
-    version: u64,
+    pub version: u64,
     /// The one in force.
-    active: u64,
-    pending: Option<Pending>,
+    pub active: u64,
+    /// The newest, if it is not in force yet.
+    pub pending: Option<Pending>,
 }
 
 impl Versions {
@@ -52,10 +53,13 @@ impl Versions {
     }
 }
 
+/// How a set is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Format {
+pub enum Format {
+    /// With keys in `snake_case`.
     Json,
+    /// With keys in `kebab-case`, as people write it.
     Yaml,
 }
 
@@ -69,40 +73,51 @@ struct ShowQuery {
 pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
     let query: ShowQuery = body::query(&uri)?;
     let (set, versions) = app.node.read(|ledger| (ledger.newest_policies().clone(), Versions::of(ledger)));
-    let tag = [(ETAG, format!("\"{}\"", versions.version)), (VARY, "accept".to_owned())];
+    written(&set, query.format.unwrap_or_else(|| accepted(&headers)), versions)
+}
+
+#[derive(Serialize)]
+struct Shown<V> {
+    #[serde(flatten)]
+    versions: V,
+    #[serde(flatten)]
+    document: serde_json::Value,
+}
+
+/// A set as a response. As JSON it comes with `versions`; its own is its entity tag.
+///
+/// # Errors
+/// If it cannot be written; no reason is known.
+pub fn written(set: &PolicySet, format: Format, versions: impl Serialize) -> Result<Response, Refusal> {
+    let tag = [(ETAG, format!("\"{}\"", set.version)), (VARY, "accept".to_owned())];
     let unwritable = |error: &dyn std::fmt::Display| Refusal::internal(&format!("the policy set cannot be written: {error}"));
-    Ok(match query.format.unwrap_or_else(|| accepted(&headers)) {
+    Ok(match format {
         Format::Yaml => {
-            let text = documents::to_yaml(&set).map_err(|e| unwritable(&e))?;
+            let text = documents::to_yaml(set).map_err(|e| unwritable(&e))?;
             (tag, [(CONTENT_TYPE, "application/yaml")], text).into_response()
         }
         Format::Json => {
-            let document = documents::to_json(&set).map_err(|e| unwritable(&e))?;
+            let document = documents::to_json(set).map_err(|e| unwritable(&e))?;
             (tag, Json(Shown { versions, document })).into_response()
         }
     })
 }
 
-#[derive(Serialize)]
-struct Shown {
-    #[serde(flatten)]
-    versions: Versions,
-    #[serde(flatten)]
-    document: serde_json::Value,
-}
-
 /// YAML if it is named and JSON is not.
-fn accepted(headers: &HeaderMap) -> Format {
+pub fn accepted(headers: &HeaderMap) -> Format {
     let accept = headers.get(ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
     if accept.contains("yaml") && !accept.contains("json") { Format::Yaml } else { Format::Json }
 }
 
+/// `?dry_run=&why=`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ReplaceQuery {
+pub struct ReplaceQuery {
+    /// Only say what would change.
     #[serde(default)]
-    dry_run: bool,
-    why: Option<String>,
+    pub dry_run: bool,
+    /// See [`author`].
+    pub why: Option<String>,
 }
 
 /// What became of a new set, or would.
@@ -127,19 +142,42 @@ pub async fn replace(State(app): State<Arc<App>>, forwardable: Forwardable, requ
     if !app.node.leadership().borrow().here {
         return app.forward(app.leader_elsewhere(), forwardable, content).await;
     }
+    let text = content.clone();
+    let read = read_in_background(move || read_set(&text)).await?;
+    let proposal = Proposal { read, replaces: Tag::of(&parts.headers), replaces_any: false, dry_run: query.dry_run, by };
+    propose(&app, proposal, forwardable, content).await
+}
+
+/// A set that is to replace the newest.
+pub struct Proposal {
+    /// The set, and what is probably not as meant in it.
+    pub read: Read,
+    /// What `If-Match` says.
+    pub replaces: Option<Tag>,
+    /// True if the newest may be meant where nothing is said.
+    pub replaces_any: bool,
+    /// Only say what would change.
+    pub dry_run: bool,
+    /// Who wants it, and why.
+    pub by: Author,
+}
+
+/// Has the leader, which this node was a moment ago, take a set in place of the version that the request
+/// names, or only says what would change. `content` is the body of the request.
+///
+/// # Errors
+/// If that is not the newest, none is named and must be, or an earlier change is not in force yet.
+pub async fn propose(app: &App, proposal: Proposal, forwardable: Forwardable, content: Bytes) -> Result<Response, Refusal> {
+    let Proposal { read: (set, warnings), replaces, replaces_any, dry_run, by } = proposal;
     let newest = app.node.read(|ledger| ledger.newest_policies().clone());
-    let replaces = match (wanted_version(&parts.headers, newest.version)?, query.dry_run) {
-        (Some(version), _) => version,
-        (None, true) => newest.version,
-        (None, false) => return Err(Refusal::precondition_required(newest.version)),
+    let replaces = match replaces {
+        Some(tag) => tag.names(newest.version)?,
+        None if dry_run || replaces_any => newest.version,
+        None => return Err(Refusal::precondition_required(newest.version)),
     };
-    let (set, warnings) = read_in_background(content.clone()).await?;
-    if replaces != newest.version {
-        return Err(Refusal::version_conflict(&format!("\"{replaces}\""), newest.version));
-    }
     let diff = diff(&newest, &set);
     let warnings = warnings.into_iter().map(as_error).collect();
-    if query.dry_run {
+    if dry_run {
         let answer = Replaced { version: newest.version, dry_run: true, waits_for: Vec::new(), warnings, diff };
         return Ok(Json(answer).into_response());
     }
@@ -172,23 +210,38 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// The version that `If-Match` names; an entity tag that is not of ours matches nothing.
-fn wanted_version(headers: &HeaderMap, newest: u64) -> Result<Option<u64>, Refusal> {
-    let Some(header) = headers.get(IF_MATCH) else { return Ok(None) };
-    let text = header.to_str().unwrap_or_default().trim();
-    if text == "*" {
-        return Err(Refusal::precondition_required(newest));
+/// What `If-Match` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag(String);
+
+impl Tag {
+    /// Of a request.
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        let header = headers.get(IF_MATCH)?;
+        Some(Self(header.to_str().unwrap_or_default().trim().to_owned()))
     }
-    let digits = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
-    let version = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse().ok());
-    version.map(Some).ok_or_else(|| Refusal::version_conflict(text, newest))
+
+    /// The newest version, if the tag names it; an entity tag that is not of ours matches nothing.
+    fn names(&self, newest: u64) -> Result<u64, Refusal> {
+        let text = self.0.as_str();
+        if text == "*" {
+            return Err(Refusal::precondition_required(newest));
+        }
+        let digits = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
+        let version: Option<u64> = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse().ok());
+        version.filter(|version| *version == newest).ok_or_else(|| Refusal::version_conflict(text, newest))
+    }
 }
 
-type Read = (PolicySet, Vec<Warning>);
+/// A policy set, and what is probably not as meant in it.
+pub type Read = (PolicySet, Vec<Warning>);
 
-/// A large set takes a while to read.
-async fn read_in_background(text: Bytes) -> Result<Read, Refusal> {
-    let read = tokio::task::spawn_blocking(move || read_set(&text)).await;
+/// Reads a set where it holds up nobody: a large one takes a while.
+///
+/// # Errors
+/// All its mistakes.
+pub async fn read_in_background(read: impl FnOnce() -> Result<Read, Vec<Mistake>> + Send + 'static) -> Result<Read, Refusal> {
+    let read = tokio::task::spawn_blocking(read).await;
     let read = read.map_err(|error| Refusal::internal(&format!("reading the policy set failed: {error}")))?;
     read.map_err(|mistakes| Refusal::invalid_policies(mistakes.into_iter().map(InputError::from).collect()))
 }
@@ -210,19 +263,19 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn if_match(text: &'static str) -> Result<Option<u64>, u16> {
+    fn if_match(text: &'static str) -> Result<u64, u16> {
         let headers = HeaderMap::from_iter([(IF_MATCH, HeaderValue::from_static(text))]);
-        wanted_version(&headers, 7).map_err(|refusal| refusal.status().as_u16())
+        Tag::of(&headers).expect("a tag").names(7).map_err(|refusal| refusal.status().as_u16())
     }
 
     #[test]
     fn one_strong_tag_of_ours_is_a_version() {
-        assert_eq!(if_match("\"3\""), Ok(Some(3)));
+        assert_eq!(if_match("\"7\""), Ok(7));
         assert_eq!(if_match("*"), Err(428));
-        for bad in ["3", "W/\"3\"", "\"3\", \"4\"", "\"+3\"", "\"\"", "\"99999999999999999999\""] {
+        for bad in ["\"6\"", "7", "W/\"7\"", "\"7\", \"8\"", "\"+7\"", "\"\"", "\"99999999999999999999\""] {
             assert_eq!(if_match(bad), Err(412), "{bad}");
         }
-        assert_eq!(wanted_version(&HeaderMap::new(), 7).map_err(|_| ()), Ok(None));
+        assert_eq!(Tag::of(&HeaderMap::new()), None);
     }
 
     #[test]

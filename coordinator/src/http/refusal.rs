@@ -105,6 +105,19 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "not-found", "Nothing is here").detail(format!("no resource {path}"))
     }
 
+    /// 404: a version of the policy set that was forgotten, or that there never was.
+    pub fn version_not_kept(asked: u64, kept: Option<(u64, u64)>) -> Self {
+        let detail = match kept {
+            Some((oldest, newest)) => format!("version {asked} is not kept; versions {oldest} to {newest} are"),
+            None => format!("version {asked} is not kept; there is none yet"),
+        };
+        let refusal = Self::new(StatusCode::NOT_FOUND, "version-not-kept", "The version is not kept").detail(detail);
+        match kept {
+            Some((oldest, newest)) => refusal.member("oldest", oldest).member("version", newest),
+            None => refusal,
+        }
+    }
+
     /// 409: a region cannot be fenced while its lease runs.
     pub fn region_live(region: &str) -> Self {
         Self::new(StatusCode::CONFLICT, "region-live", "The region is live")

@@ -53,7 +53,8 @@ impl Need<'_> {
         }
         match heartbeat_region(path) {
             Some(region) => Need::Heartbeat(region),
-            None if method.is_safe() => Need::Read,
+            // it has a body, and changes nothing
+            None if method.is_safe() || path == "/v1/explain" => Need::Read,
             None => Need::Write,
         }
     }
@@ -199,6 +200,7 @@ mod tests {
             (Method::GET, "/v1/not-there-yet", [true, true, false, true]),
             (Method::PUT, "/v1/policies", [false, true, false, false]),
             (Method::POST, "/v1/not-there-yet", [false, true, false, false]),
+            (Method::POST, "/v1/explain", [true, true, false, true]),
             (Method::POST, "/v1/regions/eu/heartbeat", [false, false, true, false]),
             (Method::POST, "/v1/regions/us/heartbeat", [false; 4]),
             (Method::POST, "/v1/regions/e%75/heartbeat", [false; 4]),

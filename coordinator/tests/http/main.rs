@@ -5,6 +5,7 @@
 mod access;
 mod agents;
 mod cluster;
+mod history;
 mod page;
 mod policies;
 mod problems;

@@ -32,6 +32,31 @@ async fn bound_and_cluster_are_shown_by_every_node() {
 }
 
 #[tokio::test]
+async fn a_request_is_explained_by_every_node() {
+    let cluster = Cluster::three().await;
+    let explain = async |node, body: &str| {
+        let request = cluster.request(node, Method::POST, "/v1/explain").header(CONTENT_TYPE, "application/json");
+        answered(request.body(body.to_owned())).await
+    };
+    let mut subjects = Vec::new();
+    for node in 0..3 {
+        let met = explain(node, r#"{"attributes": {"route": "write", "tenant": "acme"}}"#).await.json();
+        let budget = &met["budgets"][0];
+        assert_eq!((&met["total"], &budget["policy"], &budget["enforced"]), (&json!(1), &json!("write-api"), &json!(true)));
+        assert_eq!(budget["regions"]["us"]["floor"], json!({"rate": 200.0, "burst": 200.0}));
+        subjects.push(budget["subject"].clone());
+    }
+    assert!(subjects.iter().all(|subject| *subject == subjects[0]), "{subjects:?}");
+    for (attributes, total) in [(r#"{"route": "read", "tenant": "acme"}"#, 0), (r#"{"route": "write"}"#, 0), ("{}", 0)] {
+        assert_eq!(explain(0, &format!("{{\"attributes\": {attributes}}}")).await.json()["total"], total, "{attributes}");
+    }
+    for bad in ["{}", r#"{"attributes": {"a": 1}}"#, r#"{"attributes": {}, "cost": 1}"#] {
+        explain(0, bad).await.is_problem(400, "invalid-request");
+    }
+    answered(cluster.request(0, Method::POST, "/v1/explain").body("{}")).await.is_problem(415, "unsupported-content-type");
+}
+
+#[tokio::test]
 async fn the_ledgers_level_is_raised_once_every_member_is_there_to_know_it() {
     let cluster = Cluster::three().await;
     for node in 0..3 {
@@ -57,6 +82,7 @@ async fn metrics_are_named_by_the_rules() {
         "quorate_policy_overshoot_bound_tokens{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_bound_tokens_per_period{policy=\"write-api\"} 0.0",
         "quorate_policy_change_pending{policy=\"write-api\"} 0.0",
+        "quorate_policy_mode{policy=\"write-api\",mode=\"enforce\"} 1.0",
         "quorate_policy_overshoot_measured_tokens{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_measured_last_hour_tokens{policy=\"write-api\"} 0.0",
         "quorate_policy_overshoot_beyond_bound_tokens{policy=\"write-api\"} 0.0",

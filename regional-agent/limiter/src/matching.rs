@@ -4,7 +4,7 @@ use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::{FormerSet, OpenWindow, PoliciesInForce};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet, Shape};
+use quorate_shared::policy::{Limit, OnStoreFailure, Policy, PolicySet, Shape};
 use quorate_shared::time::{StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
@@ -183,11 +183,7 @@ impl Row {
             lendable: share.lendable,
             former_floors: former.collect(),
             cost,
-            enforced: match self.policy.mode {
-                Mode::Enforce => true,
-                Mode::Observe => false,
-                Mode::Canary(part) => budget.subject.millionth() < part.0,
-            },
+            enforced: self.policy.mode.enforces(budget.subject),
             budget,
         }
     }
@@ -241,7 +237,7 @@ fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::policy::{CostRule, FloorRule, Region};
+    use quorate_shared::policy::{CostRule, FloorRule, Mode, Region};
     use quorate_shared::units::PartsPerMillion;
     use std::time::Duration;
 

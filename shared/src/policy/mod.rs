@@ -14,10 +14,12 @@ pub use window::{CalendarUnit, TimeZone, Window};
 pub use pattern::Pattern;
 
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use crate::text::ShareText;
 use crate::time::{StoreTime, WindowLabel};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// Everything a platform team has asked for, whole; replaced whole or not at all.
@@ -339,6 +341,27 @@ pub enum Mode {
     Canary(PartsPerMillion),
 }
 
+impl Mode {
+    /// True if refusals of this subject are enforced.
+    pub const fn enforces(self, subject: SubjectHash) -> bool {
+        match self {
+            Self::Enforce => true,
+            Self::Observe => false,
+            Self::Canary(part) => subject.millionth() < part.0,
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Enforce => f.write_str("enforce"),
+            Self::Observe => f.write_str("observe"),
+            Self::Canary(part) => write!(f, "canary {}", ShareText(*part)),
+        }
+    }
+}
+
 impl Policy {
     /// The subject of a request with so many attributes, which are these, or `None` if the policy
     /// does not match it or an attribute of `per` is absent.
@@ -394,9 +417,10 @@ impl PolicySet {
     #[must_use]
     pub fn succeed(mut self, previous: &Self) -> Self {
         self.version = previous.version + 1;
+        let before: BTreeMap<&PolicyName, &Policy> = previous.policies.iter().map(|policy| (&policy.name, policy)).collect();
         for policy in &mut self.policies {
-            let goes_on = |old: &&Policy| old.limit.same_kind(policy.limit) && old.per == policy.per;
-            policy.generation = previous.policy(&policy.name).filter(goes_on).map_or(self.version, |old| old.generation);
+            let goes_on = |old: &&&Policy| old.limit.same_kind(policy.limit) && old.per == policy.per;
+            policy.generation = before.get(&policy.name).filter(goes_on).map_or(self.version, |old| old.generation);
         }
         self
     }
@@ -433,6 +457,24 @@ pub(super) mod tests {
         let second = set(vec![policy("a", 1, &["t"]), policy("b", 60, &["t"]), policy("c", 1, &[])]).succeed(&first);
         assert_eq!(second.version, 2);
         assert_eq!(second.policies.iter().map(|p| p.generation).collect::<Vec<_>>(), [1, 2, 2]);
+    }
+
+    #[test]
+    fn a_canary_is_a_tenth_of_the_subjects_and_always_the_same() {
+        let (key, name) = (SubjectKey::new([3; 32]), "a".parse().expect("a name"));
+        let canary = |tenth: u32| Mode::Canary(PartsPerMillion(tenth * 100_000));
+        let enforced = |mode: Mode| -> Vec<u32> {
+            (0..10_000).filter(|n| mode.enforces(SubjectHash::of(&key, &name, [n.to_string().as_str()]))).collect()
+        };
+        let tenth = enforced(canary(1));
+        // 30 is the standard deviation
+        assert!((900..=1_100).contains(&tenth.len()), "{} of 10,000", tenth.len());
+        assert_eq!(enforced(canary(1)), tenth);
+        let half = enforced(canary(5));
+        assert!(tenth.iter().all(|n| half.contains(n)), "who was enforced stays so as the canary grows");
+        assert_eq!((enforced(canary(0)).len(), enforced(canary(10)).len()), (0, 10_000));
+        assert_eq!((enforced(Mode::Observe).len(), enforced(Mode::Enforce).len()), (0, 10_000));
+        assert_eq!([canary(1), Mode::Observe, Mode::Enforce].map(|mode| mode.to_string()), ["canary 10%", "observe", "enforce"]);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use super::{Keys, fields, limit};
 use crate::located::{Key, Node, Value};
 use crate::names::PolicyName;
 use crate::policy::{Policy, PolicySet, Region, Shape};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One difference between two sets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// Whose; `None`: of the set itself (a region, or the order of the policies).
     pub policy: Option<PolicyName>,
@@ -34,15 +34,20 @@ pub fn diff(old: &PolicySet, new: &PolicySet) -> Vec<Change> {
     if let Some(change) = order(old, new) {
         changes.push(change);
     }
+    let (before, after) = (by_name(old), by_name(new));
     for policy in &new.policies {
-        match old.policy(&policy.name) {
+        match before.get(&policy.name) {
             Some(before) => changes.extend(changed(before, policy)),
             None => changes.push(whole(policy, |text| (None, Some(text)))),
         }
     }
-    let gone = old.policies.iter().filter(|p| new.policy(&p.name).is_none());
+    let gone = old.policies.iter().filter(|p| !after.contains_key(&p.name));
     changes.extend(gone.map(|policy| whole(policy, |text| (Some(text), None))));
     changes
+}
+
+fn by_name(set: &PolicySet) -> BTreeMap<&PolicyName, &Policy> {
+    set.policies.iter().map(|policy| (&policy.name, policy)).collect()
 }
 
 fn regions(set: &PolicySet) -> BTreeMap<String, String> {
