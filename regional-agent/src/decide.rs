@@ -2,10 +2,13 @@
 //!
 //! Nothing on this way waits for the coordinator. Front doors translate; this decides.
 
+use crate::holds::new_hold;
 use crate::http::Decider;
 use crate::region::{Basis, Region};
+use crate::store::keep::{Again, Attempt, Keep, Said};
 use quorate_limiter::decision::{Decision, LimitDecision, Question, Reply};
 use quorate_limiter::demand::wait_for_large;
+use quorate_limiter::hold::{HoldId, Settled};
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
@@ -22,6 +25,17 @@ pub struct Request {
     pub attributes: BTreeMap<String, String>,
     /// What it takes of every matching policy; `None`: as each policy says; zero only looks.
     pub cost: Option<MicroTokens>,
+    /// The cost is an estimate, to be settled within this time.
+    pub reserve: Option<Duration>,
+    /// Names the attempt, so that it is charged once in the region, however often it is made.
+    pub attempt: Option<Attempt>,
+}
+
+impl Request {
+    /// True if nothing is to be taken.
+    fn only_looks(&self) -> bool {
+        self.cost == Some(MicroTokens::ZERO)
+    }
 }
 
 /// What is answered.
@@ -31,6 +45,8 @@ pub struct Verdict {
     pub allowed: bool,
     /// One for each policy that matched, in the order of the policy set.
     pub limits: Vec<PolicyDecision>,
+    /// By what an estimate is settled, if one was to be reserved and the request may go on.
+    pub reservation: Option<HoldId>,
 }
 
 /// One policy's part of a verdict.
@@ -88,6 +104,9 @@ pub enum DecideError {
         /// What the store client said.
         reason: String,
     },
+    /// The attempt's id is that of another request.
+    #[error("the request id was used for another request")]
+    OtherContent,
 }
 
 /// How often a question is put anew because the lease or the policies changed under it.
@@ -97,7 +116,7 @@ const ATTEMPTS: usize = 4;
 const HEARS: Duration = Duration::from_millis(50);
 
 /// When to try again after the store could not be asked.
-const STORE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 impl Decider for Region {
     async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
@@ -105,6 +124,10 @@ impl Decider for Region {
         let outcome = Region::decide(self, request).await;
         self.metrics.decision(&outcome, begun.elapsed());
         outcome
+    }
+
+    async fn settle(&self, reservation: HoldId, cost: MicroTokens) -> Result<Option<Settled>, DecideError> {
+        Region::settle(self, reservation, cost).await
     }
 
     fn status(&self) -> AgentStatus {
@@ -120,9 +143,10 @@ impl Region {
     /// Decides one request.
     ///
     /// # Errors
-    /// If the region's store cannot be asked and a matching policy is closed then, or no policies
-    /// are known yet.
+    /// If the region's store cannot be asked and a matching policy is closed then, no policies are known yet,
+    /// or the request's id is that of another one.
     pub async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
+        let keep = self.keep_of(request)?;
         let mut without_lease = false;
         let mut failure = String::from("the lease kept changing");
         let mut last = Vec::new();
@@ -137,25 +161,25 @@ impl Region {
             let matched =
                 basis.table.matches(|name| request.attributes.get(name).map(String::as_str), request.attributes.len(), request.cost);
             if matched.is_empty() {
-                return Ok(Verdict { allowed: true, limits: Vec::new() });
+                return Ok(uncharged(request, Vec::new()));
             }
             let question = question(&basis, &matched, without_lease);
             last = matched;
-            match self.store.decide(&question).await {
-                Ok(Reply::Decided(decision)) if self.counts(&basis, &question, &decision) => {
-                    return Ok(self.conclude(&question, last, decision));
+            match self.store.decide(&question, &keep).await {
+                Ok(Said::First { reply: Reply::Decided(decision), remembered }) if self.counts(&basis, &question, &decision) => {
+                    self.metrics.attempt(keep.attempt.is_some(), remembered);
+                    return Ok(self.conclude(&question, last, decision, &keep));
+                }
+                Ok(Said::Again(again)) if self.counts_again(&basis, &question, &again) => {
+                    return Ok(self.repeat(&question, last, again).await);
                 }
                 // the next basis knows what has ended; the last attempt uses nothing that can end
-                Ok(Reply::Decided(_)) => without_lease |= attempt + 1 >= ATTEMPTS,
-                Ok(Reply::OtherLease(newest)) => without_lease |= !self.hears_of(newest).await,
-                Ok(Reply::OtherPolicies(in_force)) => {
-                    without_lease = true;
-                    self.go_by(in_force);
-                }
-                Ok(Reply::NoRecord) => match self.open_session(Some(basis.session)).await {
-                    Ok(()) => self.eager.notify_one(),
+                Ok(Said::First { reply: Reply::Decided(_), .. } | Said::Again(_)) => without_lease |= attempt + 1 >= ATTEMPTS,
+                Ok(Said::OtherContent) => return Err(DecideError::OtherContent),
+                Ok(Said::First { reply, .. }) => match self.learn(reply, basis.session).await {
+                    Ok(knows) => without_lease |= !knows,
                     Err(e) => {
-                        failure = e.to_string();
+                        failure = e;
                         break;
                     }
                 },
@@ -166,7 +190,32 @@ impl Region {
                 }
             }
         }
-        without_store(last, failure)
+        without_store(request, last, failure)
+    }
+
+    /// Takes in why the store did not decide. True if it is worth asking again by the lease.
+    async fn learn(&self, reply: Reply, session: u64) -> Result<bool, String> {
+        match reply {
+            Reply::OtherLease(newest) => Ok(self.hears_of(newest).await),
+            Reply::OtherPolicies(in_force) => {
+                self.go_by(in_force);
+                Ok(false)
+            }
+            Reply::NoRecord => {
+                self.open_session(Some(session)).await.map_err(|e| e.to_string())?;
+                self.eager.notify_one();
+                Ok(true)
+            }
+            Reply::Decided(_) => Ok(true),
+        }
+    }
+
+    /// What the store is to keep beside the decision. Looking leaves no trace.
+    fn keep_of(&self, request: &Request) -> Result<Keep, DecideError> {
+        if request.only_looks() {
+            return Ok(Keep::default());
+        }
+        Ok(Keep { hold: request.reserve.map(new_hold).transpose()?, attempt: request.attempt })
     }
 
     /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`. What
@@ -174,6 +223,36 @@ impl Region {
     fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
         let used_lease = question.view.leased && decision.limits.iter().any(|l| l.used_lease);
         !(decision.allowed && used_lease) || self.clock.now() < basis.horizon
+    }
+
+    /// The same of an answer that is repeated: the store knows that its lease still stood when it was asked again.
+    fn counts_again(&self, basis: &Basis, question: &Question, again: &Again) -> bool {
+        let used_lease = again.decision.as_ref().is_none_or(|d| d.limits.iter().any(|l| l.used_lease));
+        !(again.allowed && used_lease && question.view.leased) || self.clock.now() < basis.horizon
+    }
+
+    /// The first answer once more. Nothing was charged, so nothing is counted. If the policies have changed
+    /// since, the verdict stands, and how the limits stand is looked up.
+    async fn repeat(&self, question: &Question, matched: Vec<Matched>, again: Again) -> Verdict {
+        let mode = mode_of(question);
+        let limits = match again.decision {
+            Some(decision) => decision.limits,
+            None => self.look(question).await,
+        };
+        let limits = matched.into_iter().zip(limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
+        Verdict { allowed: again.allowed, limits, reservation: again.hold }
+    }
+
+    /// How the limits of a question stand; nothing if the store does not say.
+    async fn look(&self, question: &Question) -> Vec<LimitDecision> {
+        let mut look = question.clone();
+        for charge in &mut look.charges {
+            charge.cost = MicroTokens::ZERO;
+        }
+        match self.store.decide(&look, &Keep::default()).await {
+            Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision.limits,
+            _ => Vec::new(),
+        }
     }
 
     /// The store was ahead of the book. While this agent applies a response that is a matter of
@@ -195,8 +274,8 @@ impl Region {
         }
     }
 
-    fn conclude(&self, question: &Question, matched: Vec<Matched>, decision: Decision) -> Verdict {
-        let mode = if question.view.leased { DecisionMode::Leased } else { DecisionMode::Floor };
+    fn conclude(&self, question: &Question, matched: Vec<Matched>, decision: Decision, keep: &Keep) -> Verdict {
+        let mode = mode_of(question);
         let now = self.clock.now();
         let mut hurried = false;
         let mut state = self.state.lock();
@@ -209,8 +288,18 @@ impl Region {
             self.eager.notify_one();
         }
         let limits = matched.into_iter().zip(decision.limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
-        Verdict { allowed: decision.allowed, limits }
+        let reservation = keep.hold.filter(|_| decision.allowed).map(|hold| hold.id);
+        Verdict { allowed: decision.allowed, limits, reservation }
     }
+}
+
+fn mode_of(question: &Question) -> DecisionMode {
+    if question.view.leased { DecisionMode::Leased } else { DecisionMode::Floor }
+}
+
+/// The answer where nothing is charged: there is nothing to settle.
+fn uncharged(request: &Request, limits: Vec<PolicyDecision>) -> Verdict {
+    Verdict { allowed: true, limits, reservation: request.reserve.map(|_| HoldId::NOTHING) }
 }
 
 fn question(basis: &Basis, matched: &[Matched], without_lease: bool) -> Question {
@@ -228,12 +317,12 @@ fn policy_decision(matched: Matched, mode: DecisionMode, decision: Option<LimitD
 }
 
 /// The answer while the store cannot be asked: open policies let pass, any other does not.
-fn without_store(matched: Vec<Matched>, reason: String) -> Result<Verdict, DecideError> {
+fn without_store(request: &Request, matched: Vec<Matched>, reason: String) -> Result<Verdict, DecideError> {
     let is_open = |m: &Matched| m.on_store_failure == OnStoreFailure::Open || !m.charge.enforced;
     let policies: Vec<PolicyName> = matched.iter().filter(|m| !is_open(m)).map(|m| m.policy.clone()).collect();
     if matched.is_empty() || !policies.is_empty() {
         return Err(DecideError::StoreUnavailable { policies, retry_after: STORE_RETRY, reason });
     }
     let limits = matched.into_iter().map(|m| policy_decision(m, DecisionMode::Open, None)).collect();
-    Ok(Verdict { allowed: true, limits })
+    Ok(uncharged(request, limits))
 }

@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use quorate_limiter::hold::Settled;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::names::PolicyName;
 use std::fmt;
@@ -37,6 +38,10 @@ struct Series {
     decision_seconds: Histogram,
     store_errors: Family<StoreErrorLabels, Counter>,
     heartbeats: Family<HeartbeatLabels, Counter>,
+    forgotten_ids: Counter,
+    settlements: Counter,
+    returned_tokens: Counter<f64, AtomicU64>,
+    owed_tokens: Counter<f64, AtomicU64>,
     store_clock_steps: Counter,
     store_clock_stepped: Counter<f64, AtomicU64>,
     lease_horizon: Gauge<f64, AtomicU64>,
@@ -61,6 +66,10 @@ impl Metrics {
             decision_seconds: Histogram::new(DECISION_SECONDS),
             store_errors: Family::default(),
             heartbeats: Family::default(),
+            forgotten_ids: Counter::default(),
+            settlements: Counter::default(),
+            returned_tokens: Counter::default(),
+            owed_tokens: Counter::default(),
             store_clock_steps: Counter::default(),
             store_clock_stepped: Counter::default(),
             lease_horizon: Gauge::default(),
@@ -88,8 +97,22 @@ impl Metrics {
                     self.count(policy, "unavailable", "closed");
                 }
             }
-            Err(DecideError::NoPolicies) => {}
+            Err(DecideError::NoPolicies | DecideError::OtherContent) => {}
         }
+    }
+
+    /// Counts a decision of a request with an id that the store did not remember, though it was to.
+    pub fn attempt(&self, has_id: bool, remembered: bool) {
+        if has_id && !remembered {
+            self.0.forgotten_ids.inc();
+        }
+    }
+
+    /// Counts a settlement; a repeated one again.
+    pub fn settlement(&self, settled: &Settled) {
+        self.0.settlements.inc();
+        self.0.returned_tokens.inc_by(settled.returned.tokens());
+        self.0.owed_tokens.inc_by(settled.owed.tokens());
     }
 
     /// Counts a question that the region's store did not answer.
@@ -158,6 +181,13 @@ impl Series {
         r.register_with_unit("decision_duration", took, Unit::Seconds, self.decision_seconds.clone());
         r.register("store_errors", "Questions that the region's store did not answer", self.store_errors.clone());
         r.register("heartbeats", "Heartbeats: renewed, unanswered, refused by a coordinator, failed on this side", self.heartbeats.clone());
+        let forgotten = "Requests whose id the region's store did not remember: there were too many";
+        r.register("forgotten_request_ids", forgotten, self.forgotten_ids.clone());
+        r.register("settlements", "Reservations settled", self.settlements.clone());
+        let returned = "Tokens that settlements gave back to every limit of their request";
+        r.register("settlement_returned_tokens", returned, self.returned_tokens.clone());
+        let owed = "Tokens that were used beyond an estimate and were not there to be taken";
+        r.register("settlement_owed_tokens", owed, self.owed_tokens.clone());
         r.register("store_clock_steps", "Forward steps of the store's clock", self.store_clock_steps.clone());
         let stepped = "By how much the store's clock stepped forward, at most, all steps together";
         r.register_with_unit("store_clock_stepped", stepped, Unit::Seconds, self.store_clock_stepped.clone());

@@ -93,7 +93,8 @@ impl Agent {
         let region = Arc::new(Region::new(config.region, config.name, store, shelf, metrics.clone()));
         let coordinators = Coordinators::new(config.coordinators, token, HEARTBEAT_TIMEOUT)?;
         let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
-        let front_door = FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics };
+        let front_door =
+            FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics, spread: http::waiting::drawn };
         let agent = Self { address, region: region.clone(), closing: CancellationToken::new(), tasks: TaskTracker::new() };
         // who connects meanwhile waits; an agent that cannot know its store's state yet could only answer 503
         if !matches!(tokio::time::timeout(FIRST_SESSION, region.open_session(None)).await, Ok(Ok(()))) {

@@ -28,6 +28,32 @@ pub struct CheckAnswer {
     pub limits: Vec<LimitState>,
     /// For `POST /v1/release`.
     pub slot: Option<String>,
+    /// For `POST /v1/settle`, if this was `POST /v1/reserve`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<String>,
+}
+
+/// Body of `POST /v1/settle`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SettleRequest {
+    /// As `POST /v1/reserve` answered it.
+    pub reservation: String,
+    /// Tokens that it truly took of every limit.
+    pub cost: u64,
+}
+
+/// 200 of `POST /v1/settle`; the same however often it is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SettleAnswer {
+    /// Always true: a reservation that has ended is a problem with status 410.
+    pub settled: bool,
+    /// The cost that counts now.
+    pub cost: u64,
+    /// Whole tokens that every limit of the request got back at least.
+    pub returned: u64,
+    /// Tokens beyond the estimate that were not there to be taken, of the limit that lacked the most.
+    pub owed: u64,
 }
 
 /// One limit as this region sees it.

@@ -97,7 +97,7 @@ mod tests {
             mode: DecisionMode::Leased,
             observed: false,
         };
-        let answer = CheckAnswer { decision: "allow".into(), limits: vec![limit], slot: None };
+        let answer = CheckAnswer { decision: "allow".into(), limits: vec![limit], slot: None, reservation: None };
         let expected = "allowed\nPOLICY     REMAINING  LIMIT  FULL IN  MODE\nwrite-api         41    200     1.6s  leased\n";
         assert_eq!(allowed(&answer, Paint::NONE), expected);
         let nothing = CheckAnswer { limits: vec![], ..answer };

@@ -3,6 +3,8 @@
 //! The same arithmetic stands in `store/scripts/bucket.lua` of the agent; a test plays both.
 
 use crate::decision::{LeaseView, LimitDecision};
+use crate::estimates::{Estimates, GENERATION, LIFE_WITH_ESTIMATES, Ticket, generation, half, left_of_generation, slow_for};
+use crate::hold::HoldId;
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime};
@@ -54,6 +56,22 @@ impl Fill {
         }
     }
 
+    /// The same, for `slow` of it at half the rate.
+    #[must_use]
+    pub fn refilled_slowly(self, cap: MicroTokens, elapsed: Duration, slow: Duration, rate: MicroTokens, period: Period) -> Self {
+        let slow = slow.min(elapsed);
+        let fill = if slow.is_zero() { self } else { self.refilled(cap, slow, half(rate), period) };
+        fill.refilled(cap, elapsed.saturating_sub(slow), rate, period)
+    }
+
+    /// Until `goal` is there, for `slow` of it at half the rate; else as [`Self::time_until`].
+    pub fn time_until_slowly(self, goal: MicroTokens, slow: Duration, rate: MicroTokens, period: Period) -> Option<Duration> {
+        match self.time_until(goal, half(rate), period).filter(|wait| *wait <= slow) {
+            Some(wait) => Some(wait),
+            None => Some(slow.saturating_add(self.refilled(goal, slow, half(rate), period).time_until(goal, rate, period)?)),
+        }
+    }
+
     /// Until `goal` is there at `rate` in each `period`, rounded up to a microsecond: waiting
     /// exactly that long is enough. `None` if it never will be.
     pub fn time_until(self, goal: MicroTokens, rate: MicroTokens, period: Period) -> Option<Duration> {
@@ -74,6 +92,11 @@ impl Fill {
 pub struct Period(u64);
 
 impl Period {
+    /// Of so many microseconds.
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(if micros == 0 { 1 } else { micros })
+    }
+
     /// Of a limit.
     pub fn of(limit: Limit) -> Self {
         Self(u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX).max(1))
@@ -228,6 +251,10 @@ pub struct Bucket {
     pub whole: bool,
     /// [`History::epoch`] at that access.
     pub epoch: u64,
+    /// Estimates that take room in it.
+    pub estimates: Estimates,
+    /// For so long from then on it refills at half its rate: that repays what was owed.
+    pub slow: Duration,
 }
 
 impl Bucket {
@@ -235,29 +262,36 @@ impl Bucket {
     ///
     /// A clock that stepped back refills nothing, and counts from where it is now.
     pub fn settled(stored: Option<&Self>, terms: &Terms, history: &History, now: StoreTime) -> Self {
-        let cap = terms.entitlement.burst;
-        let fill = match stored {
-            None => ceiling(None, terms, history, now),
+        let (fill, estimates, slow) = match stored {
+            None => (ceiling(None, terms, history, now), Estimates::NONE, Duration::ZERO),
             Some(bucket) => {
-                let elapsed = now.since(bucket.last);
-                let rate = bucket.rate.min(terms.rate);
-                if bucket.epoch == history.epoch && bucket.whole == terms.whole {
-                    bucket.fill.capped(cap).refilled(cap, elapsed, rate, terms.period)
-                } else {
-                    let start = bucket.fill.capped(terms.own.burst.min(cap));
-                    let rate = rate.min(slowest_own(bucket, terms, history));
-                    let refilled = start.refilled(cap, elapsed, rate, terms.period);
-                    least(refilled, ceiling(Some(bucket), terms, history, now))
-                }
+                let (fill, estimates) = bucket.refilled(terms, history, now);
+                (fill, estimates, bucket.slow.saturating_sub(now.since(bucket.last)))
             }
         };
-        Self { fill, last: now, rate: terms.rate, whole: terms.whole, epoch: history.epoch }
+        Self { fill, last: now, rate: terms.rate, whole: terms.whole, epoch: history.epoch, estimates, slow }
+    }
+
+    /// What a stored bucket holds at `now`, and which of its estimates still take room.
+    fn refilled(&self, terms: &Terms, history: &History, now: StoreTime) -> (Fill, Estimates) {
+        let (cap, elapsed) = (terms.entitlement.burst, now.since(self.last));
+        let rate = self.rate.min(terms.rate);
+        if self.epoch == history.epoch && self.whole == terms.whole {
+            let estimates = self.estimates.aged(self.last, now).within(cap);
+            let room = cap.saturating_sub(estimates.total());
+            return (self.fill.capped(room).refilled_slowly(room, elapsed, self.slow, rate, terms.period), estimates);
+        }
+        let start = self.fill.capped(terms.own.burst.min(cap));
+        let rate = rate.min(slowest_own(self, terms, history));
+        let refilled = start.refilled_slowly(cap, elapsed, self.slow, rate, terms.period);
+        (least(refilled, ceiling(Some(self), terms, history, now)), Estimates::NONE)
     }
 
     /// Puts the bucket under other terms: a smaller capacity clamps it at once, a greater one
     /// leaves the level.
     pub fn put_under(&mut self, terms: &Terms) {
-        self.fill = self.fill.capped(terms.entitlement.burst);
+        self.estimates = self.estimates.within(terms.entitlement.burst);
+        self.fill = self.fill.capped(terms.entitlement.burst.saturating_sub(self.estimates.total()));
         self.rate = terms.rate;
         self.whole = terms.whole;
     }
@@ -270,6 +304,31 @@ impl Bucket {
     /// Takes `cost`, or all there is.
     pub fn take(&mut self, cost: MicroTokens) {
         self.fill.level = self.fill.level.saturating_sub(cost);
+    }
+
+    /// What was taken is an estimate, to be settled by hold `id`: its room stays taken.
+    pub fn reserve(&mut self, id: HoldId, estimate: MicroTokens, terms: &Terms) -> Ticket {
+        self.estimates.add(id, estimate);
+        Ticket { generation: generation(self.last), era: self.estimates.era, burst: terms.entitlement.burst, period: terms.period }
+    }
+
+    /// Puts the true `cost` in the place of an estimate, as of the last access. What is given back, and what
+    /// was not there to be taken: it slows the refill, but no more of it than the burst.
+    pub fn settle(&mut self, ticket: &Ticket, estimate: MicroTokens, cost: MicroTokens) -> (MicroTokens, MicroTokens) {
+        let returned = self.estimates.remove(self.last, ticket, estimate).saturating_sub(cost);
+        let excess = cost.saturating_sub(estimate);
+        let there = self.fill.level.saturating_add(returned).min(MicroTokens(MAX_EXACT));
+        self.fill.level = there.saturating_sub(excess);
+        let owed = excess.saturating_sub(there);
+        let most = slow_for(ticket.burst, self.rate, ticket.period);
+        self.slow = self.slow.saturating_add(slow_for(owed, self.rate, ticket.period)).min(most.max(self.slow));
+        (returned, owed)
+    }
+
+    /// How long it is kept after a write.
+    pub fn life(&self, terms: &Terms) -> Duration {
+        let least = if self.estimates.is_none() { Duration::ZERO } else { LIFE_WITH_ESTIMATES };
+        terms.life().max(least).saturating_add(self.slow)
     }
 }
 
@@ -316,7 +375,7 @@ fn least(a: Fill, b: Fill) -> Fill {
 }
 
 /// How one budget stands after a question: what a store answers for each charge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// True if the charge fitted by itself.
     pub fits: bool,
@@ -328,19 +387,50 @@ pub struct Standing {
     pub fill: Fill,
     /// [`Terms::leased`].
     pub used_lease: bool,
+    /// [`Bucket::estimates`] after the decision.
+    pub estimates: Estimates,
+    /// [`Bucket::slow`].
+    pub slow: Duration,
+    /// Until the generation of estimates ends.
+    pub generation_left: Duration,
 }
 
 impl Standing {
+    /// Of a bucket as it is after the decision.
+    pub fn of(bucket: &Bucket, terms: &Terms, fits: bool) -> Self {
+        Self {
+            fits,
+            capacity: terms.entitlement,
+            rate: terms.rate,
+            fill: bucket.fill,
+            used_lease: terms.leased,
+            estimates: bucket.estimates,
+            slow: bucket.slow,
+            generation_left: left_of_generation(bucket.last),
+        }
+    }
+
     /// In the words of the answer: when the same cost would fit, and when the bucket is full.
     pub fn decision(&self, cost: MicroTokens, period: Period) -> LimitDecision {
         let can_fit = !self.fits && cost <= self.capacity.burst;
+        let until = |goal| self.fill.time_until_slowly(goal, self.slow, self.rate, period);
         LimitDecision {
             fits: self.fits,
             capacity: self.capacity,
             remaining: self.fill.level,
-            retry_after: can_fit.then(|| self.fill.time_until(cost, self.rate, period)).flatten(),
-            reset_after: self.fill.time_until(self.capacity.burst, self.rate, period),
+            retry_after: can_fit.then(|| Some(until(cost)?.max(self.time_until_room(cost)))).flatten(),
+            reset_after: until(self.capacity.burst.saturating_sub(self.estimates.total())),
             used_lease: self.used_lease,
+        }
+    }
+
+    /// Until the estimates that are out leave room for `cost` at the latest, though none is settled.
+    fn time_until_room(&self, cost: MicroTokens) -> Duration {
+        let Self { estimates, generation_left: left, .. } = self;
+        match self.capacity.burst.saturating_sub(cost) {
+            room if estimates.total() <= room => Duration::ZERO,
+            room if estimates.now <= room => *left,
+            _ => left.saturating_add(GENERATION),
         }
     }
 }

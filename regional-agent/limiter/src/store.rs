@@ -4,9 +4,11 @@
 //! expiring keys would drop them, so memory is bounded by the subjects in use.
 
 mod account;
+mod holds;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
 use crate::decision::{Charge, Decision, Question, Reply};
+use crate::hold::{Hold, HoldId, NewHold};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
 use crate::share::ShareTerms;
 use crate::sliding::WindowCount;
@@ -33,6 +35,7 @@ pub struct MemoryStore {
     logs: BTreeMap<BudgetId, Expiring<UseLog>>,
     counts: BTreeMap<BudgetId, Expiring<WindowCount>>,
     units: BTreeMap<BudgetId, Expiring<Units>>,
+    holds: BTreeMap<HoldId, Expiring<Hold>>,
     /// With so many values kept, they are looked through for expired ones.
     sweep_at: usize,
 }
@@ -78,11 +81,16 @@ impl MemoryStore {
 
     /// Buckets, logs, counts and units kept, with those that have expired since anybody looked.
     pub fn kept(&self) -> usize {
-        self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len()
+        self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len() + self.holds.len()
     }
 
     /// Answers `question` at `now`, and charges it if it is allowed.
     pub fn decide(&mut self, now: StoreTime, question: &Question) -> Reply {
+        self.decide_holding(now, question, None)
+    }
+
+    /// The same; what is charged is an estimate then, which `hold` settles.
+    pub fn decide_holding(&mut self, now: StoreTime, question: &Question, hold: Option<&NewHold>) -> Reply {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
         let view = &question.view;
         let Some(record) = self.record(now) else { return Reply::NoRecord };
@@ -94,14 +102,20 @@ impl MemoryStore {
         }
         let mut accounts: Vec<Account> = question.charges.iter().map(|charge| self.account(now, record, question, charge)).collect();
         let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
+        let mut kept = Hold { lost_at: record.lost_at, ..Hold::default() };
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
+                    kept.parts.extend(hold.and_then(|hold| account.reserve(hold.id)));
                 }
                 self.keep_account(now, account, taken);
             }
+        }
+        if let Some(hold) = hold.filter(|_| allowed) {
+            self.holds.insert(hold.id, Expiring { value: kept, until: now.after(hold.life) });
+            self.bound_memory(now);
         }
         let decision = |account: &Account<'_>| account.decision(now, there(&self.logs, now, &account.charge.budget));
         Reply::Decided(Decision { allowed, limits: accounts.iter().map(decision).collect() })
@@ -197,6 +211,7 @@ impl MemoryStore {
         self.counts.retain(|_, count| count.is_there(now));
         self.logs.retain(|_, log| log.is_there(now));
         self.units.retain(|_, units| units.is_there(now));
+        self.holds.retain(|_, hold| hold.is_there(now));
         self.sweep_at = self.kept().saturating_mul(2);
     }
 
@@ -319,7 +334,7 @@ impl MemoryStore {
     }
 
     fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
-        self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(terms.life()) });
+        self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(bucket.life(terms)) });
         self.bound_memory(now);
     }
 

@@ -8,19 +8,21 @@
 //! | the store cannot be asked, and a policy is closed then | 503 `limiter-unavailable`, `Retry-After` |
 //!
 //! What a client may take is rounded down and how long it has to wait is rounded up, so that
-//! waiting exactly that long is enough. Where the region's present share cannot hold the cost, but
+//! waiting exactly that long is enough; what is told is a little longer ([`super::waiting`]). Where the region's present share cannot hold the cost, but
 //! with what others may lend it could, the wait is until capacity has moved and refilled.
 
 use super::headers::{RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
 use super::problems;
+use super::waiting::Waiting;
 use crate::decide::{DecideError, PolicyDecision, Verdict};
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use quorate_shared::api::{CheckAnswer, LimitState};
+use quorate_limiter::hold::Settled;
+use quorate_shared::api::{CheckAnswer, LimitState, SettleAnswer};
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
-use quorate_shared::units::MAX_EXACT;
+use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use serde::Serialize;
 use std::time::Duration;
 
@@ -36,26 +38,35 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The answer that `verdict` means; `unknown_wait` stands where nobody knows how long to wait.
-    pub fn of_verdict(verdict: &Verdict, unknown_wait: Duration) -> Self {
+    /// The answer that `verdict` means.
+    pub fn of_verdict(verdict: &Verdict, waiting: &Waiting) -> Self {
         if verdict.allowed {
-            return Self::allowed(&verdict.limits);
+            return Self::allowed(verdict);
         }
         match verdict.limits.iter().find(|limit| limit.refuses() && limit.never_fits()) {
             Some(limit) => Self::too_costly(limit, &verdict.limits),
-            None => Self::refused(&verdict.limits, unknown_wait),
+            None => Self::refused(&verdict.limits, waiting),
         }
     }
 
-    /// The answer where there is no verdict.
-    pub fn of_error(error: &DecideError, unknown_wait: Duration) -> Self {
+    /// The answer where there is no verdict on the request at `place` of the body.
+    pub fn of_error(error: &DecideError, waiting: &Waiting, place: &str) -> Self {
         let (policies, wait) = match error {
             DecideError::StoreUnavailable { policies, retry_after, .. } => (policies.as_slice(), *retry_after),
-            DecideError::NoPolicies => (&[][..], unknown_wait),
+            DecideError::NoPolicies => (&[][..], waiting.unknown),
+            DecideError::OtherContent => return Self::problem(problems::reused_request_id(place)),
         };
         let mut problem = problems::limiter_unavailable();
         problem.policy = policies.first().map(ToString::to_string);
-        Self::to_wait(problem, wait)
+        Self::to_wait(problem, wait, waiting)
+    }
+
+    /// The answer to a settlement; `None`: there is no such reservation any more.
+    pub fn of_settlement(settled: Option<Settled>) -> Self {
+        let Some(settled) = settled else { return Self::problem(problems::reservation_ended()) };
+        let up = |owed: MicroTokens| owed.0.div_ceil(MicroTokens::TOKEN.0);
+        let (cost, returned, owed) = (settled.cost.tokens_floor(), settled.returned.tokens_floor(), up(settled.owed));
+        Self::ok(json(&SettleAnswer { settled: true, cost, returned, owed }), RateLimitFields::default())
     }
 
     /// The answer to an array of checks: `[{"status": …, "body": …}, …]`.
@@ -87,9 +98,14 @@ impl Answer {
         Self { status: StatusCode::OK, media_type: "application/json", retry_after: None, fields, body }
     }
 
-    fn allowed(limits: &[PolicyDecision]) -> Self {
-        let answer = CheckAnswer { decision: "allow".to_owned(), limits: limits.iter().map(limit_state).collect(), slot: None };
-        Self::ok(json(&answer), RateLimitFields::of(limits, None))
+    fn allowed(verdict: &Verdict) -> Self {
+        let answer = CheckAnswer {
+            decision: "allow".to_owned(),
+            limits: verdict.limits.iter().map(limit_state).collect(),
+            slot: None,
+            reservation: verdict.reservation.map(|id| id.to_string()),
+        };
+        Self::ok(json(&answer), RateLimitFields::of(&verdict.limits, None))
     }
 
     fn too_costly(limit: &PolicyDecision, limits: &[PolicyDecision]) -> Self {
@@ -99,21 +115,23 @@ impl Answer {
         Self { fields: RateLimitFields::of(limits, None), ..Self::problem(problem) }
     }
 
-    fn refused(limits: &[PolicyDecision], unknown_wait: Duration) -> Self {
-        let wait = |limit: &PolicyDecision| limit.wait(unknown_wait);
+    fn refused(limits: &[PolicyDecision], waiting: &Waiting) -> Self {
+        let wait = |limit: &PolicyDecision| limit.wait(waiting.unknown);
         let refusing = || limits.iter().filter(|limit| limit.refuses());
         // of equal waits the last is taken, so from the end: the first in the policy set
         let longest = refusing().rev().max_by_key(|limit| wait(limit));
         let mut problem = problems::quota_exceeded();
         problem.policy = longest.map(|limit| limit.policy.to_string());
         problem.violated_policies = refusing().map(|limit| limit.policy.to_string()).collect();
-        let answer = Self::to_wait(problem, longest.map_or(unknown_wait, wait));
-        Self { fields: RateLimitFields::of(limits, answer.retry_after), ..answer }
+        let true_wait = longest.map_or(waiting.unknown, wait);
+        let fields = RateLimitFields::of(limits, Some(seconds_up(true_wait).max(1)));
+        Self { fields, ..Self::to_wait(problem, true_wait, waiting) }
     }
 
-    fn to_wait(mut problem: Problem, wait: Duration) -> Self {
-        problem.retry_after_ms = Some(millis_up(wait).max(1));
-        Self { retry_after: Some(seconds_up(wait).max(1)), ..Self::problem(problem) }
+    fn to_wait(mut problem: Problem, wait: Duration, waiting: &Waiting) -> Self {
+        let said = waiting.said(wait);
+        problem.retry_after_ms = Some(millis_up(said).max(1));
+        Self { retry_after: Some(seconds_up(said).max(1)), ..Self::problem(problem) }
     }
 }
 

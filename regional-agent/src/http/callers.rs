@@ -34,9 +34,9 @@ impl Callers {
         }
         let shown: [u8; 32] = Sha256::digest(bearer(headers)?).into();
         // all are compared, whichever fits: how long it takes says nothing
-        let matches = self.hashes.iter().map(|known| bool::from(known.as_bytes().ct_eq(&shown)));
-        let place = matches.enumerate().fold(None, |found, (index, fits)| if fits { Some(index) } else { found });
-        place.map(|index| Caller(Some(index)))
+        let matches = self.hashes.iter().map(|known| (known, bool::from(known.as_bytes().ct_eq(&shown))));
+        let found = matches.fold(None, |found, (known, fits)| if fits { Some(*known) } else { found });
+        found.map(|hash| Caller(Some(hash)))
     }
 }
 
@@ -45,14 +45,14 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().as_bytes())
 }
 
-/// Who asks: the place of their token in the list, if tokens are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller(Option<usize>);
+/// Who asks: what is kept of their token, if tokens are asked for. The same at every agent of a region.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Caller(Option<TokenHash>);
 
 impl Caller {
-    /// A number that no other caller has.
-    pub fn index(self) -> u64 {
-        self.0.map_or(0, |index| index as u64 + 1)
+    /// Bytes that no other caller has.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |hash| hash.as_bytes())
     }
 }
 

@@ -5,8 +5,8 @@
 //! fills), `r` (whole tokens left) and `t` (seconds until the bucket is full).
 //!
 //! A policy without a bucket to speak of, because the store cannot be asked, is left out. In a
-//! refusal `t` is at most `Retry-After`, which the draft wants not to be earlier: some quota is
-//! back by then.
+//! refusal `t` is at most the true wait, so at most `Retry-After`, which the draft wants not to be
+//! earlier: some quota is back by then.
 
 use super::answer::seconds_up;
 use crate::decide::PolicyDecision;
@@ -29,7 +29,7 @@ pub struct RateLimitFields {
 }
 
 impl RateLimitFields {
-    /// The fields of a response with this `Retry-After`, in seconds.
+    /// The fields of a response; of a refusal with the true wait, in whole seconds.
     pub fn of(limits: &[PolicyDecision], retry_after: Option<u64>) -> Self {
         // what is written here is short ASCII, so none of this fails
         Self::written(limits, retry_after).unwrap_or_default()

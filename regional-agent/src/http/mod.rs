@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `POST /v1/check` | one decision over every policy that matches ([`answer`]) |
 //! | `POST /v1/checks` | an array of the above, decided and answered in order: `[{"status": 200, "body": {…}}, …]` |
+//! | `POST /v1/reserve` | the same with an estimated cost, and a `reservation` |
+//! | `POST /v1/settle` | the true cost takes the place of the estimate |
 //! | `GET /v1/status` | the region as this agent sees it |
 //! | `GET /healthz` | 200 while this is served |
 //! | `GET /readyz` | 200, or a problem that says what is missing |
@@ -21,6 +23,7 @@ pub mod problems;
 pub mod read;
 pub mod replays;
 mod typed;
+pub mod waiting;
 
 use crate::decide::{DecideError, Request, Verdict};
 use crate::metrics::{self, Metrics};
@@ -33,17 +36,23 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use body::JsonBody;
 use callers::{Caller, Callers};
+use quorate_limiter::hold::{HoldId, Settled};
 use quorate_shared::api::AgentStatus;
+use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use read::Check;
 use replays::{Outcome, Replays};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
+use waiting::Waiting;
 
 /// What decides, for any front door.
 pub trait Decider: Send + Sync + 'static {
     /// Decides one request.
     fn decide(&self, request: &Request) -> impl Future<Output = Result<Verdict, DecideError>> + Send;
+
+    /// Puts the true cost in the place of an estimate; `None` if there is no such reservation any more.
+    fn settle(&self, reservation: HoldId, cost: MicroTokens) -> impl Future<Output = Result<Option<Settled>, DecideError>> + Send;
 
     /// The region as this agent sees it.
     fn status(&self) -> AgentStatus;
@@ -67,11 +76,19 @@ pub struct FrontDoor {
     pub heartbeat: Duration,
     /// What `GET /metrics` shows.
     pub metrics: Metrics,
+    /// Draws how much longer than it must a client is told to wait ([`waiting`]). Default: no longer.
+    pub spread: fn() -> PartsPerMillion,
 }
 
 impl Default for FrontDoor {
     fn default() -> Self {
-        Self { max_body: 64 * 1024, callers: Callers::anybody(), heartbeat: Duration::from_secs(1), metrics: Metrics::new() }
+        Self {
+            max_body: 64 * 1024,
+            callers: Callers::anybody(),
+            heartbeat: Duration::from_secs(1),
+            metrics: Metrics::new(),
+            spread: waiting::exactly,
+        }
     }
 }
 
@@ -88,6 +105,8 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
     Router::new()
         .route("/v1/check", post(check::<D>))
         .route("/v1/checks", post(checks::<D>))
+        .route("/v1/reserve", post(reserve::<D>))
+        .route("/v1/settle", post(settle::<D>))
         .route("/v1/status", get(status::<D>))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz::<D>))
@@ -118,6 +137,24 @@ async fn checks<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, Js
     Answer::of_many(&answers)
 }
 
+async fn reserve<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
+    match read::reserve(&body) {
+        Ok(check) => door.answer(caller, check, "").await,
+        Err(mistakes) => Answer::problem(problems::invalid_request(mistakes)),
+    }
+}
+
+async fn settle<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBody(body): JsonBody) -> Answer {
+    let settlement = match read::settlement(&body) {
+        Ok(settlement) => settlement,
+        Err(mistakes) => return Answer::problem(problems::invalid_request(mistakes)),
+    };
+    match door.decider.settle(settlement.reservation, settlement.cost).await {
+        Ok(settled) => Answer::of_settlement(settled),
+        Err(error) => undecided(&error, &door.waiting(), ""),
+    }
+}
+
 async fn status<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller) -> Response {
     ([(CACHE_CONTROL, "no-store")], Json(door.decider.status())).into_response()
 }
@@ -143,28 +180,35 @@ async fn exposition<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
 impl<D: Decider> Door<D> {
     /// Decides a check, or repeats the answer to it. `place` points to it in the body.
     async fn answer(&self, caller: Caller, check: Check, place: &str) -> Answer {
-        let Check { request, request_id } = check;
-        let wait = self.settings.heartbeat;
+        let Check { mut request, request_id } = check;
+        let waiting = self.waiting();
         let Some(id) = request_id else {
-            return decide(&*self.decider, &request, wait).await.answer();
+            return decide(&*self.decider, &request, &waiting, place).await.answer();
         };
-        let decider = self.decider.clone();
         let (key, content) = (replays::Key::of(caller, &id), replays::Content::of(&request));
-        let deciding = async move { decide(&*decider, &request, wait).await };
+        request.attempt = Some(key.attempt(content));
+        let (decider, at) = (self.decider.clone(), place.to_owned());
+        let deciding = async move { decide(&*decider, &request, &waiting, &at).await };
         match self.replays.answer(key, content, Instant::now(), deciding).await {
             Ok(answer) => answer,
             Err(replays::NoAnswer::OtherContent) => Answer::problem(problems::reused_request_id(place)),
             Err(replays::NoAnswer::Failed) => Answer::problem(problems::internal()),
         }
     }
+
+    fn waiting(&self) -> Waiting {
+        Waiting { unknown: self.settings.heartbeat, spread: self.settings.spread }
+    }
 }
 
-async fn decide<D: Decider>(decider: &D, request: &Request, unknown_wait: Duration) -> Outcome {
+async fn decide<D: Decider>(decider: &D, request: &Request, waiting: &Waiting, place: &str) -> Outcome {
     match decider.decide(request).await {
-        Ok(verdict) => Outcome::Decided(Answer::of_verdict(&verdict, unknown_wait)),
-        Err(error) => {
-            tracing::warn!(%error, "a request was not decided");
-            Outcome::Undecided(Answer::of_error(&error, unknown_wait))
-        }
+        Ok(verdict) => Outcome::Decided(Answer::of_verdict(&verdict, waiting)),
+        Err(error) => Outcome::Undecided(undecided(&error, waiting, place)),
     }
+}
+
+fn undecided(error: &DecideError, waiting: &Waiting, place: &str) -> Answer {
+    tracing::warn!(%error, "a request was not decided");
+    Answer::of_error(error, waiting, place)
 }

@@ -36,6 +36,12 @@ pub fn reused_request_id(place: &str) -> Problem {
     invalid_request(vec![InputError { pointer: format!("{place}/request_id"), detail, line: None }])
 }
 
+/// 410: what was reserved stays taken as it was estimated.
+pub fn reservation_ended() -> Problem {
+    Problem::new(410, "reservation-ended", "There is no such reservation any more")
+        .detail("After its ttl a reservation is kept at its estimate; it cannot be settled.")
+}
+
 /// 400: the body could not be read to its end.
 pub fn broken_body() -> Problem {
     Problem::new(400, "invalid-request", "The body ended too early")

@@ -1,4 +1,4 @@
-//! Bodies of `POST /v1/check` and `/v1/checks`, read strictly.
+//! Bodies of `POST /v1/check`, `/v1/checks`, `/v1/reserve` and `/v1/settle`, read strictly.
 //!
 //! | what | at most |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | an attribute's name | 1 to [`LONGEST_NAME`] bytes |
 //! | an attribute's value | [`LONGEST_VALUE`] bytes; any Unicode, NUL included |
 //! | `cost` | [`MOST_COST`] tokens, whole; absent or `null`: as each policy says |
+//! | `ttl` of a reservation | [`LONGEST_RESERVATION`]; absent or `null`: [`RESERVATION_LIFE`] |
 //! | `request_id` | 1 to [`LONGEST_REQUEST_ID`] bytes; absent or `null`: none |
 //! | checks in an array | [`MOST_CHECKS`] |
 //!
@@ -14,6 +15,7 @@
 
 use super::typed::{Reader, Typed};
 use crate::decide::Request;
+use crate::holds::{LONGEST_RESERVATION, RESERVATION_LIFE};
 use quorate_shared::problem::InputError;
 use quorate_shared::text::cut;
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
@@ -22,6 +24,11 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+mod settlement;
+
+pub use settlement::{Settlement, settlement};
 
 /// Attributes of one check.
 pub const MOST_ATTRIBUTES: usize = 64;
@@ -53,7 +60,17 @@ pub struct Check {
 /// Every mistake, with a JSON pointer to it.
 pub fn check(body: &[u8]) -> Result<Check, Vec<InputError>> {
     let mistakes = Mistakes::default();
-    let check = read(body, CheckReader { place: Place::default(), mistakes: &mistakes })?;
+    let check = read(body, CheckReader { place: Place::default(), mistakes: &mistakes, reserves: false })?;
+    mistakes.none_or(check)
+}
+
+/// Reads the body of `POST /v1/reserve`.
+///
+/// # Errors
+/// Every mistake, with a JSON pointer to it.
+pub fn reserve(body: &[u8]) -> Result<Check, Vec<InputError>> {
+    let mistakes = Mistakes::default();
+    let check = read(body, CheckReader { place: Place::default(), mistakes: &mistakes, reserves: true })?;
     mistakes.none_or(check)
 }
 
@@ -143,7 +160,7 @@ impl<'de> Reader<'de> for ChecksReader<'_> {
     fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Check>, A::Error> {
         let mut checks = Vec::new();
         for item in 0..MOST_CHECKS {
-            let reader = CheckReader { place: Place { item: Some(item) }, mistakes: self.mistakes };
+            let reader = CheckReader { place: Place { item: Some(item) }, mistakes: self.mistakes, reserves: false };
             match list.next_element_seed(Typed(reader))? {
                 Some(check) => checks.push(check),
                 None => return Ok(checks),
@@ -165,6 +182,8 @@ impl<'de> Reader<'de> for ChecksReader<'_> {
 struct CheckReader<'m> {
     place: Place,
     mistakes: &'m Mistakes,
+    /// True if the cost is an estimate, which may have a `ttl`.
+    reserves: bool,
 }
 
 impl<'de> Reader<'de> for CheckReader<'_> {
@@ -177,7 +196,8 @@ impl<'de> Reader<'de> for CheckReader<'_> {
 
     fn object<A: MapAccess<'de>>(self, mut object: A) -> Result<Check, A::Error> {
         let mut check = Check::default();
-        let mut seen = [false; 3];
+        check.request.reserve = self.reserves.then_some(RESERVATION_LIFE);
+        let mut seen = [false; 4];
         while let Some(name) = object.next_key::<Cow<'de, str>>()? {
             let field = match &*name {
                 "attributes" => {
@@ -192,9 +212,13 @@ impl<'de> Reader<'de> for CheckReader<'_> {
                     check.request_id = object.next_value_seed(Typed(RequestIdReader(self)))?;
                     2
                 }
+                "ttl" if self.reserves => {
+                    check.request.reserve = object.next_value_seed(Typed(TtlReader(self)))?;
+                    3
+                }
                 unknown => {
                     object.next_value::<IgnoredAny>()?;
-                    self.wrong(&[&cut(unknown)], "unknown field; a check has `attributes`, `cost` and `request_id`");
+                    self.wrong(&[&cut(unknown)], self.unknown());
                     continue;
                 }
             };
@@ -210,6 +234,13 @@ impl<'de> Reader<'de> for CheckReader<'_> {
 }
 
 impl CheckReader<'_> {
+    fn unknown(self) -> &'static str {
+        match self.reserves {
+            false => "unknown field; a check has `attributes`, `cost` and `request_id`",
+            true => "unknown field; a reservation has `attributes`, `cost`, `ttl` and `request_id`",
+        }
+    }
+
     fn wrong(self, path: &[&str], detail: impl Into<String>) {
         self.mistakes.add(self.place.pointer(path), detail);
     }
@@ -296,6 +327,32 @@ impl Reader<'_> for CostReader<'_> {
 
     fn null(self) -> Self::Value {
         None
+    }
+}
+
+/// Reads `ttl`.
+struct TtlReader<'m>(CheckReader<'m>);
+
+impl Reader<'_> for TtlReader<'_> {
+    type Value = Option<Duration>;
+
+    fn other(self, found: &'static str) -> Self::Value {
+        self.0.wrong(&["ttl"], format!("must be a duration such as `60s`, not {found}"));
+        None
+    }
+
+    fn text(self, text: &str) -> Self::Value {
+        let mistake = match quorate_shared::text::duration(text) {
+            Ok(ttl) if (Duration::from_millis(1)..=LONGEST_RESERVATION).contains(&ttl) => return Some(ttl),
+            Ok(_) => "from 1ms to 10min".to_owned(),
+            Err(unreadable) => unreadable.to_string(),
+        };
+        self.0.wrong(&["ttl"], mistake);
+        None
+    }
+
+    fn null(self) -> Self::Value {
+        Some(RESERVATION_LIFE)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Answers kept for retries: the same `request_id` gets the first answer and charges nothing.
 //!
 //! The memory is this process's own: it keeps the last [`MOST_ANSWERS`] ids, each for
-//! [`ANSWER_LIFE`], and is gone after a restart. Concurrent requests with one id wait for the
+//! [`ANSWER_LIFE`], and is gone after a restart. Behind it the region's Redis remembers decisions
+//! for all agents ([`crate::store::keep`]). Concurrent requests with one id wait for the
 //! first. A decision goes on though the client that asked for it has hung up, so that its retry
 //! finds the answer. What was not decided (503) is not kept: a retry is decided anew.
 //!
@@ -11,6 +12,7 @@
 use super::answer::Answer;
 use super::callers::Caller;
 use crate::decide::Request;
+use crate::store::keep::Attempt;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -31,9 +33,16 @@ impl Key {
     /// The key of this caller's `request_id`.
     pub fn of(caller: Caller, request_id: &str) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&caller.index().to_le_bytes());
+        // none or 32 bytes: no id of one caller reads as that of another
+        hasher.update(&[u8::from(!caller.bytes().is_empty())]);
+        hasher.update(caller.bytes());
         hasher.update(request_id.as_bytes());
         Self(first_half(&hasher))
+    }
+
+    /// The attempt that a request with this content is, for the region's store.
+    pub const fn attempt(self, content: Content) -> Attempt {
+        Attempt { key: self.0, content: content.0 }
     }
 }
 
@@ -47,6 +56,7 @@ impl Content {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&[u8::from(request.cost.is_some())]);
         hasher.update(&request.cost.unwrap_or_default().0.to_le_bytes());
+        hasher.update(&request.reserve.map_or(0, |life| life.as_micros()).to_le_bytes());
         for text in request.attributes.iter().flat_map(|(name, value)| [name, value]) {
             // lengths keep two lists of texts from having one encoding
             hasher.update(&(text.len() as u64).to_le_bytes());
@@ -329,7 +339,7 @@ mod tests {
     fn different_requests_have_different_contents() {
         let request = |pairs: &[(&str, &str)], cost: Option<u64>| {
             let attributes = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            Content::of(&Request { attributes, cost: cost.map(quorate_shared::units::MicroTokens) })
+            Content::of(&Request { attributes, cost: cost.map(quorate_shared::units::MicroTokens), ..Request::default() })
         };
         let contents = [
             request(&[], None),

@@ -4,10 +4,12 @@ use super::Usages;
 use crate::clock::LocalClock;
 use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
+use quorate_limiter::hold::{HoldId, NewHold, SettleReply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
+use quorate_shared::units::MicroTokens;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What the record names as its store: the state ends with the process, so it is always this one.
@@ -40,8 +42,13 @@ impl Default for Embedded {
 
 impl Embedded {
     /// See [`super::Store::decide`].
-    pub fn decide(&self, question: &Question) -> Reply {
-        self.state.lock().decide(self.now(), question)
+    pub fn decide(&self, question: &Question, hold: Option<&NewHold>) -> Reply {
+        self.state.lock().decide_holding(self.now(), question, hold)
+    }
+
+    /// See [`super::Store::settle`].
+    pub fn settle(&self, hold: HoldId, cost: MicroTokens) -> SettleReply {
+        self.state.lock().settle_hold(self.now(), hold, cost)
     }
 
     /// See [`super::Store::load`].

@@ -4,16 +4,20 @@
 //! have been done nevertheless and is never repeated here.
 
 mod embedded;
+pub mod keep;
 mod redis;
 
 pub use embedded::Embedded;
 pub use redis::{RedisSettings, RedisStore};
 
-use quorate_limiter::decision::{Charge, Question, Reply};
+use keep::{Keep, Said};
+use quorate_limiter::decision::{Charge, Question};
+use quorate_limiter::hold::{HoldId, SettleReply};
 use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::store::Usage;
 use quorate_shared::heartbeat::Number;
 use quorate_shared::time::{Drift, StoreTime};
+use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
 /// One region's store.
@@ -115,11 +119,20 @@ impl Store {
         }
     }
 
-    /// Decides `question`, and charges it if it is allowed.
-    pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
+    /// Decides `question`, charges it if it is allowed, and keeps beside it what is asked for. A store in
+    /// this process remembers no attempts: whoever asks it does.
+    pub async fn decide(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
         match self {
-            Self::Embedded(store) => Ok(store.decide(question)),
-            Self::Redis(store) => store.decide(question).await,
+            Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, keep.hold.as_ref()), remembered: true }),
+            Self::Redis(store) => store.decide_keeping(question, keep).await,
+        }
+    }
+
+    /// Puts the true `cost` in the place of what a hold was charged; once, however often it is asked.
+    pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.settle(hold, cost)),
+            Self::Redis(store) => store.settle(hold, cost).await,
         }
     }
 

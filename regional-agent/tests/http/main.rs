@@ -6,5 +6,6 @@ mod check;
 mod fields;
 mod input;
 mod operations;
+mod reservations;
 mod retries;
 mod scripted;

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use quorate_agent::decide::{DecideError, PolicyDecision, Request, Verdict};
 use quorate_agent::http::{Decider, FrontDoor, router};
 use quorate_limiter::decision::LimitDecision;
+use quorate_limiter::hold::{HoldId, Settled};
 use quorate_shared::api::{AgentStatus, DecisionMode, StoreStatus};
 use quorate_shared::policy::Limit;
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
@@ -25,6 +26,10 @@ pub struct Scripted {
     pub may_finish: Semaphore,
     /// One permit for each decision that it has begun.
     pub has_begun: Semaphore,
+    /// What it says to settlements.
+    pub settles: Mutex<Result<Option<Settled>, DecideError>>,
+    /// What it was told to settle.
+    pub settled: Mutex<Vec<(HoldId, MicroTokens)>>,
     /// What is missing.
     pub ready: Mutex<Result<(), String>>,
 }
@@ -38,6 +43,8 @@ impl Scripted {
             asked: Mutex::default(),
             may_finish: open,
             has_begun: Semaphore::new(0),
+            settles: Mutex::new(Ok(None)),
+            settled: Mutex::default(),
             ready: Mutex::new(Ok(())),
         })
     }
@@ -74,6 +81,11 @@ impl Decider for Scripted {
         self.says.lock().unwrap().clone()
     }
 
+    async fn settle(&self, reservation: HoldId, cost: MicroTokens) -> Result<Option<Settled>, DecideError> {
+        self.settled.lock().unwrap().push((reservation, cost));
+        self.settles.lock().unwrap().clone()
+    }
+
     fn status(&self) -> AgentStatus {
         AgentStatus {
             region: "eu".into(),
@@ -99,12 +111,12 @@ impl Decider for Scripted {
 
 /// A verdict that lets the request go on.
 pub fn allowed(limits: Vec<PolicyDecision>) -> Verdict {
-    Verdict { allowed: true, limits }
+    Verdict { allowed: true, limits, reservation: None }
 }
 
 /// A verdict that does not.
 pub fn refused(limits: Vec<PolicyDecision>) -> Verdict {
-    Verdict { allowed: false, limits }
+    Verdict { allowed: false, limits, reservation: None }
 }
 
 /// Whole tokens.

@@ -2,6 +2,7 @@
 
 use crate::bucket::{Bucket, Standing, Terms};
 use crate::decision::{Charge, LimitDecision};
+use crate::hold::{HoldId, Part, Place};
 use crate::share::ShareTerms;
 use crate::sliding::WindowCount;
 use crate::use_log::UseLog;
@@ -37,19 +38,20 @@ impl Account<'_> {
         }
     }
 
+    /// What was taken is an estimate from now on, to be settled by hold `id`.
+    pub fn reserve(&mut self, id: HoldId) -> Option<Part> {
+        let estimate = self.charge.cost;
+        let place = match &mut self.count {
+            Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(id, estimate, terms)),
+            Count::Log(..) | Count::Sliding(..) | Count::Window(_) => return None,
+        };
+        Some(Part { budget: self.charge.budget.clone(), estimate, place })
+    }
+
     /// In the words of the answer; `log` is that of the budget, as it is kept after the decision.
     pub fn decision(&self, now: StoreTime, log: Option<&UseLog>) -> LimitDecision {
         match &self.count {
-            Count::Bucket(terms, bucket) => {
-                let standing = Standing {
-                    fits: self.fits,
-                    capacity: terms.entitlement,
-                    rate: terms.rate,
-                    fill: bucket.fill,
-                    used_lease: terms.leased,
-                };
-                standing.decision(self.charge.cost, terms.period)
-            }
+            Count::Bucket(terms, bucket) => Standing::of(bucket, terms, self.fits).decision(self.charge.cost, terms.period),
             Count::Log(terms, keep) => {
                 let empty = terms.standing(self.fits);
                 log.map_or(empty, |log| empty.logged(log, now, *keep, self.charge.cost)).decision(self.charge.cost)

@@ -1,5 +1,6 @@
 //! A region's Redis: every operation is one script, atomic in Redis, on the clock of its host.
 
+mod holds;
 mod link;
 mod record;
 mod script;
@@ -10,9 +11,10 @@ mod wall;
 mod windows;
 mod wire;
 
+use super::keep::{Keep, Said};
 use super::{Drawn, LeaseError, StoreError, Usages};
 use link::{Call, Link};
-use quorate_limiter::decision::{Charge, Question, Reply};
+use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
@@ -105,16 +107,18 @@ impl RedisStore {
     }
 
     /// See [`super::Store::decide`].
-    pub async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
+    pub async fn decide_keeping(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
         counts(&question.charges)?;
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
         let mut call = Call { script: &self.scripts.decide, keys, arguments: Vec::new() };
+        let beside = self.keep(question, keep, &mut call.keys);
         let mut guesses = self.wall.guesses();
         for _ in 0..TELLINGS {
             call.arguments = wire::question(question, guesses.next());
-            match wire::reply(question, self.link.call(&call, self.decision_timeout).await?)? {
-                Told::Right(reply) => return Ok(reply),
+            call.arguments.extend_from_slice(&beside);
+            match wire::said(question, keep, self.link.call(&call, self.decision_timeout).await?)? {
+                Told::Right(said) => return Ok(said),
                 Told::OtherWindow(shown) => guesses.missed(shown),
             }
         }

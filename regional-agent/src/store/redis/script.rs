@@ -1,7 +1,9 @@
 //! The scripts: each is a clock, the constants that Rust and Lua share, and what it needs of the
 //! common parts, in one text.
 
+use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
+use quorate_limiter::estimates::{GENERATION, LIFE_WITH_ESTIMATES};
 use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
 use quorate_limiter::use_log::MAX_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
@@ -9,6 +11,7 @@ use quorate_shared::units::MAX_EXACT;
 /// Sets `now`, in microseconds, from the clock of the Redis host.
 const CLOCK: &str = include_str!("../scripts/clock.lua");
 const LEASE: &str = include_str!("../scripts/lease.lua");
+const KEEP: &str = include_str!("../scripts/keep.lua");
 const BUCKET: &str = include_str!("../scripts/bucket.lua");
 const SHARE: &str = include_str!("../scripts/share.lua");
 const LOG: &str = include_str!("../scripts/log.lua");
@@ -45,6 +48,8 @@ impl Script {
 pub struct Scripts {
     /// A question.
     pub decide: Script,
+    /// The settlement of a hold.
+    pub settle: Script,
     /// A new session.
     pub open: Script,
     /// The number of a heartbeat.
@@ -75,7 +80,8 @@ impl Scripts {
             Script::new(&all)
         };
         Self {
-            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/decide.lua")]),
+            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
+            settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/settle.lua")]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
             take: script(&[LEASE, include_str!("../scripts/take.lua")]),
@@ -87,8 +93,8 @@ impl Scripts {
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 8] {
-        [&self.decide, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
+    pub fn all(&self) -> [&Script; 9] {
+        [&self.decide, &self.settle, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
     }
 }
 
@@ -102,8 +108,12 @@ fn constants() -> String {
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
         micros("CLOCKS_APART", CLOCKS_APART),
+        micros("GENERATION", GENERATION),
+        seconds("LIFE_WITH_ESTIMATES", LIFE_WITH_ESTIMATES),
         seconds("LIFE_WITHOUT_REFILL", LIFE_WITHOUT_REFILL),
         seconds("LONGEST_LIFE", LONGEST_LIFE),
+        format!("local MOST_ATTEMPTS = {MOST_ATTEMPTS}\n"),
+        format!("local ATTEMPT_LIFE_MS = '{}'\n", ATTEMPT_LIFE.as_millis()),
         format!("local RECORD_LIFE_MS = '{}'\n", RECORD_LIFE.as_millis()),
     ]
     .concat()

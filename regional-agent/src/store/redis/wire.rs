@@ -2,9 +2,12 @@
 
 use super::shares;
 use super::windows::{self, Told};
+use crate::store::keep::{Again, Hash, Keep, Said};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
+use quorate_limiter::estimates::Estimates;
+use quorate_limiter::hold::HoldId;
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -20,12 +23,30 @@ pub struct Keys {
     /// The lease record.
     pub lease: String,
     buckets: String,
+    holds: String,
+    attempts: String,
 }
 
 impl Keys {
     /// Of `region`.
     pub fn new(region: &RegionName) -> Self {
-        Self { lease: format!("quorate:{{{region}}}:lease"), buckets: format!("quorate:{{{region}}}:bucket:") }
+        let of = |what: &str| format!("quorate:{{{region}}}:{what}");
+        Self { lease: of("lease"), buckets: of("bucket:"), holds: of("hold:"), attempts: of("attempt") }
+    }
+
+    /// Of one hold.
+    pub fn hold(&self, id: HoldId) -> String {
+        format!("{}{id}", self.holds)
+    }
+
+    /// Of the answer to one attempt.
+    pub fn attempt(&self, key: &Hash) -> String {
+        format!("{}:{}", self.attempts, hex(key))
+    }
+
+    /// Of the number of attempts that are remembered.
+    pub fn tally(&self) -> String {
+        format!("{}s", self.attempts)
     }
 
     /// Of the bucket of one budget.
@@ -59,6 +80,10 @@ pub fn holding_text(holding: &Holding) -> String {
     let mut words = vec![pair(holding.pool), pair(holding.lent)];
     words.extend(loans.map(|(lender, loan)| format!("{lender} {}", pair(*loan))));
     words.join(" ")
+}
+
+fn hex(hash: &Hash) -> String {
+    format!("{:032x}", u128::from_be_bytes(*hash))
 }
 
 /// A truth value as scripts read it.
@@ -116,6 +141,26 @@ fn bucket(charge: &Charge) -> Vec<String> {
     words.extend(capacity(charge.floor).into_iter().chain(capacity(charge.lendable)));
     words.push(period(charge.limit));
     words
+}
+
+/// Arguments of `decide.lua` for what is to be kept, but the number of its keys.
+pub fn kept(question: &Question, keep: &Keep) -> [String; 4] {
+    let none = || "-".to_owned();
+    let (id, life) = keep.hold.map_or((none(), none()), |hold| (hold.id.to_string(), hold.life.as_millis().to_string()));
+    let (content, charges) = keep.attempt.map_or((none(), none()), |attempt| (hex(&attempt.content), hex(&charges_hash(question))));
+    [id, life, content, charges]
+}
+
+/// Of the budgets that are charged, how they are counted, and how much.
+fn charges_hash(question: &Question) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    for charge in &question.charges {
+        let text = format!("{} {} {} {}\n", budget_text(&charge.budget), charge.limit.algorithm(), charge.cost.0, charge.enforced);
+        hasher.update(text.as_bytes());
+    }
+    let mut hash = Hash::default();
+    hasher.finalize_xof().fill(&mut hash);
+    hash
 }
 
 /// Arguments of `open.lua`.
@@ -231,25 +276,45 @@ pub fn unreadable(what: &str) -> StoreError {
 }
 
 /// The answer of `decide.lua`.
-pub fn reply(question: &Question, answer: Vec<String>) -> Result<Told<Reply>, StoreError> {
+pub fn said(question: &Question, keep: &Keep, answer: Vec<String>) -> Result<Told<Said>, StoreError> {
     let (status, mut words) = Words::of(answer)?;
     if status == "other-window" {
         return Ok(Told::OtherWindow(words.instant()?));
     }
-    decided(question, &status, words).map(Told::Right)
+    decided(question, keep, &status, words).map(Told::Right)
 }
 
-fn decided(question: &Question, status: &str, mut words: Words) -> Result<Reply, StoreError> {
+fn decided(question: &Question, keep: &Keep, status: &str, mut words: Words) -> Result<Said, StoreError> {
+    let first = |reply| Said::First { reply, remembered: true };
     match status {
         "decided" => {
-            let allowed = words.flag()?;
-            let limits: Result<_, _> = question.charges.iter().map(|charge| limit_decision(charge, &mut words)).collect();
-            Ok(Reply::Decided(Decision { allowed, limits: limits? }))
+            let reply = Reply::Decided(decision(question, &mut words)?);
+            Ok(Said::First { reply, remembered: keep.attempt.is_none() || words.flag()? })
         }
-        "other-policies" => Ok(Reply::OtherPolicies(policies(&words.text()?)?)),
-        "other-lease" => Ok(Reply::OtherLease(Number { session: words.number()?, seq: words.number()? })),
-        "no-record" => Ok(Reply::NoRecord),
+        "repeated" => again(question, &mut words).map(Said::Again),
+        "other-content" => Ok(Said::OtherContent),
+        "other-policies" => Ok(first(Reply::OtherPolicies(policies(&words.text()?)?))),
+        "other-lease" => Ok(first(Reply::OtherLease(Number { session: words.number()?, seq: words.number()? }))),
+        "no-record" => Ok(first(Reply::NoRecord)),
         other => Err(unreadable(other)),
+    }
+}
+
+fn decision(question: &Question, words: &mut Words) -> Result<Decision, StoreError> {
+    let allowed = words.flag()?;
+    let limits: Result<_, _> = question.charges.iter().map(|charge| limit_decision(charge, words)).collect();
+    Ok(Decision { allowed, limits: limits? })
+}
+
+fn again(question: &Question, words: &mut Words) -> Result<Again, StoreError> {
+    let same_charges = words.flag()?;
+    let hold = match words.text()?.as_str() {
+        "-" => None,
+        id => Some(id.parse().map_err(|_| unreadable(id))?),
+    };
+    match same_charges {
+        true => decision(question, words).map(|decision| Again { hold, allowed: decision.allowed, decision: Some(decision) }),
+        false => Ok(Again { hold, allowed: words.flag()?, decision: None }),
     }
 }
 
@@ -269,8 +334,18 @@ fn bucket_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, 
         rate: words.micro_tokens()?,
         fill: Fill { level: words.micro_tokens()?, fraction: words.number()? },
         used_lease: words.flag()?,
+        ..Standing::default()
     };
+    let more = words.text()?;
+    let standing = if more == "-" { standing } else { with_estimates(standing, &more)? };
     Ok(standing.decision(charge.cost, Period::of(charge.limit)))
+}
+
+fn with_estimates(standing: Standing, text: &str) -> Result<Standing, StoreError> {
+    let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
+    let Ok([now, before, slow, left]) = numbers.as_deref() else { return Err(unreadable(text)) };
+    let estimates = Estimates { now: MicroTokens(*now), before: MicroTokens(*before), ..Estimates::NONE };
+    Ok(Standing { estimates, slow: Duration::from_micros(*slow), generation_left: Duration::from_micros(*left), ..standing })
 }
 
 /// The answer of a lease operation that has nothing more to say than that it was done.

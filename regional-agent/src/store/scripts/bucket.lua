@@ -57,6 +57,15 @@ local function refilled(level, fraction, cap, elapsed, rate, period)
   return level + whole + quotient, remainder
 end
 
+-- The same, for slow of it at half the rate.
+local function refilled_slowly(level, fraction, cap, elapsed, slow, rate, period)
+  slow = math.min(slow, elapsed)
+  if slow > 0 then
+    level, fraction = refilled(level, fraction, cap, slow, math.floor(rate / 2), period)
+  end
+  return refilled(level, fraction, cap, elapsed - slow, rate, period)
+end
+
 -- rate * keep / 10^6, rounded down; keep is at most 10^6.
 local function shortened(rate, keep)
   local whole = math.floor(rate / 1000000)
@@ -135,17 +144,54 @@ local function since(instant)
   return math.max(0, now - instant)
 end
 
--- A bucket as it was last written, or nil.
+-- Estimates that are out: their sums by generation, and the hold with which they began.
+local NO_ESTIMATES = {now = 0, before = 0, era = string.rep('0', 32)}
+
+local function aged(estimates, last)
+  local generations = math.floor(now / GENERATION) - math.floor(last / GENERATION)
+  if generations == 0 then
+    return estimates
+  elseif generations == 1 and estimates.now > 0 then
+    return {now = 0, before = estimates.now, era = estimates.era}
+  end
+  return NO_ESTIMATES
+end
+
+local function within(estimates, burst)
+  if estimates.now + estimates.before > burst then
+    return NO_ESTIMATES
+  end
+  return estimates
+end
+
+-- For how long a refill at half its rate repays what is owed.
+local function slow_for(owed, rate, period)
+  if owed == 0 or rate == 0 then
+    return 0
+  end
+  local repaid = rate - math.floor(rate / 2)
+  return math.floor(math.min(math.min(owed, MAX_EXACT) / repaid * period, LONGEST_LIFE * 1000000)) + 1
+end
+
+-- A bucket as it was last written, or nil. Without estimates and debts the last four words are left out.
 local function stored_bucket(key)
   local text = redis.call('GET', key)
   if not text then
     return nil
   end
-  local level, fraction, last, rate, whole, seen = string.match(text, '^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+)$')
-  if not level then
+  local level, fraction, last, rate, whole, seen, rest =
+    string.match(text, '^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+)(.*)$')
+  local out, before, era, slow = string.match(rest or '', '^ (%d+) (%d+) (%x+) (%d+)$')
+  if not level or (rest ~= '' and not slow) then
     error('unreadable bucket ' .. key)
   end
+  local estimates = NO_ESTIMATES
+  if slow and (out ~= '0' or before ~= '0') then
+    estimates = {now = tonumber(out), before = tonumber(before), era = era}
+  end
   return {
+    estimates = estimates,
+    slow = tonumber(slow or '0'),
     level = tonumber(level), fraction = tonumber(fraction), last = tonumber(last),
     rate = tonumber(rate), whole = whole == '1', epoch = tonumber(seen),
   }
@@ -187,42 +233,67 @@ local function ceiling(stored, terms, change)
   return level, fraction
 end
 
--- Level and fraction of a bucket now.
+-- A bucket as it is now: level, fraction, estimates, slow.
 local function settled(stored, terms, change)
   if not stored then
-    return ceiling(nil, terms, change)
+    local level, fraction = ceiling(nil, terms, change)
+    return {level = level, fraction = fraction, estimates = NO_ESTIMATES, slow = 0}
   end
   local elapsed, rate = since(stored.last), math.min(stored.rate, terms.rate)
+  local bucket = {slow = math.max(0, stored.slow - elapsed), estimates = NO_ESTIMATES}
   if stored.epoch == epoch and stored.whole == terms.whole then
-    local level, fraction = capped(stored.level, stored.fraction, terms.burst)
-    return refilled(level, fraction, terms.burst, elapsed, rate, terms.period)
+    bucket.estimates = within(aged(stored.estimates, stored.last), terms.burst)
+    local room = terms.burst - bucket.estimates.now - bucket.estimates.before
+    local level, fraction = capped(stored.level, stored.fraction, room)
+    bucket.level, bucket.fraction = refilled_slowly(level, fraction, room, elapsed, stored.slow, rate, terms.period)
+    return bucket
   end
   rate = math.min(rate, terms.own_rate)
   if change and change.at >= stored.last then
     rate = math.min(rate, shortened(math.max(0, change.rate - terms.lent_rate), terms.keep))
   end
   local level, fraction = capped(stored.level, stored.fraction, math.min(terms.own_burst, terms.burst))
-  level, fraction = refilled(level, fraction, terms.burst, elapsed, rate, terms.period)
+  level, fraction = refilled_slowly(level, fraction, terms.burst, elapsed, stored.slow, rate, terms.period)
   local most, most_fraction = ceiling(stored, terms, change)
   if most < level then
-    return most, most_fraction
+    level, fraction = most, most_fraction
   elseif most == level then
-    return level, math.min(fraction, most_fraction)
+    fraction = math.min(fraction, most_fraction)
   end
-  return level, fraction
+  bucket.level, bucket.fraction = level, fraction
+  return bucket
+end
+
+-- Puts a bucket under other terms: a smaller burst clamps at once, a greater one leaves the level.
+local function put_under(bucket, terms)
+  bucket.estimates = within(bucket.estimates, terms.burst)
+  local room = terms.burst - bucket.estimates.now - bucket.estimates.before
+  bucket.level, bucket.fraction = capped(bucket.level, bucket.fraction, room)
+end
+
+local function bucket_text(bucket, last, rate, whole, seen)
+  local text = string.format('%.0f %.0f %.0f %.0f %d %.0f', bucket.level, bucket.fraction, last, rate, whole and 1 or 0, seen)
+  local out = bucket.estimates
+  if out.now > 0 or out.before > 0 or bucket.slow > 0 then
+    text = text .. string.format(' %.0f %.0f %s %.0f', out.now, out.before, out.era, bucket.slow)
+  end
+  return text
 end
 
 -- Value and expiry in one command: no bucket is ever there without an end.
-local function keep_bucket(key, level, fraction, terms)
+local function keep_bucket(key, bucket, terms)
   local life
   if terms.own_rate > 0 then
     life = fill_time(terms.utmost_burst, terms.own_rate, terms.period)
   else
     life = math.max(fill_time(terms.utmost_burst, terms.utmost_rate, terms.period), LIFE_WITHOUT_REFILL)
   end
-  local text = string.format('%.0f %.0f %.0f %.0f %d %.0f',
-    level, fraction, now, terms.rate, terms.whole and 1 or 0, epoch)
-  redis.call('SET', key, text, 'PX', int(life * 1000 + GRACE / 1000))
+  life = life * 1000 + GRACE / 1000
+  if bucket.estimates ~= NO_ESTIMATES then
+    life = math.max(life, LIFE_WITH_ESTIMATES * 1000)
+  end
+  local text = bucket_text(bucket, now, terms.rate, terms.whole, epoch)
+  redis.call('SET', key, text, 'PX', int(life + math.ceil(bucket.slow / 1000)))
 end
 
 -- A charge on a bucket. Arguments: floor (rate, burst), lendable (rate, burst), period.
@@ -232,19 +303,63 @@ local function bucket_account(key, holding, changed, cost, a, view)
     lendable_rate = tonumber(ARGV[a + 2]), lendable_burst = tonumber(ARGV[a + 3]), period = tonumber(ARGV[a + 4]),
   }
   local terms = terms_of(holding_of(holding, floor), floor, view)
-  local level, fraction = settled(stored_bucket(key), terms, change_of(changed))
-  local account = {fits = level >= cost}
+  local bucket = settled(stored_bucket(key), terms, change_of(changed))
+  local account = {fits = bucket.level >= cost, leased = terms.leased}
   function account.take()
-    level = level - cost
+    bucket.level = bucket.level - cost
   end
   function account.keep()
-    keep_bucket(key, level, fraction, terms)
+    keep_bucket(key, bucket, terms)
+  end
+  -- What was taken is an estimate, to be settled by the hold of this id. What that needs to know.
+  function account.reserve(id)
+    local out = bucket.estimates
+    local era = out ~= NO_ESTIMATES and out.era or id
+    bucket.estimates = {now = out.now + cost, before = out.before, era = era}
+    return string.format('bucket %.0f %s %.0f %.0f', math.floor(now / GENERATION), era, terms.burst, terms.period)
   end
   function account.answer()
+    local out, more = bucket.estimates, '-'
+    if out ~= NO_ESTIMATES or bucket.slow > 0 then
+      more = string.format('%.0f %.0f %.0f %.0f', out.now, out.before, bucket.slow, GENERATION - now % GENERATION)
+    end
     return {
       account.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),
-      int(level), int(fraction), terms.leased and '1' or '0',
+      int(bucket.level), int(bucket.fraction), terms.leased and '1' or '0', more,
     }
   end
   return account, a + 5
+end
+
+-- Puts the true cost in the place of an estimate, as of the last access: what is given back, and what was not
+-- there to be taken, which slows the refill.
+local function settle_bucket(key, estimate, cost, ticket)
+  local generation, era, burst, period = string.match(ticket, '^(%d+) (%x+) (%d+) (%d+)$')
+  local bucket, excess = stored_bucket(key), math.max(0, cost - estimate)
+  if not bucket then
+    return 0, excess
+  end
+  local out, returned = bucket.estimates, 0
+  local age = math.floor(bucket.last / GENERATION) - tonumber(generation)
+  if era == out.era and (age == 0 or age == 1) then
+    local sum = age == 0 and 'now' or 'before'
+    local known = math.min(estimate, out[sum])
+    out[sum] = out[sum] - known
+    returned = math.max(0, known - cost)
+    if out.now + out.before == 0 then
+      bucket.estimates = NO_ESTIMATES
+    end
+  end
+  local there = exact(bucket.level + returned)
+  bucket.level = math.max(0, there - excess)
+  local owed, slow = math.max(0, excess - there), bucket.slow
+  local most = math.max(slow_for(tonumber(burst), bucket.rate, tonumber(period)), slow)
+  bucket.slow = math.min(slow + slow_for(owed, bucket.rate, tonumber(period)), most)
+  local life = redis.call('PTTL', key)
+  if life < 0 then
+    life = LIFE_WITH_ESTIMATES * 1000
+  end
+  local text = bucket_text(bucket, bucket.last, bucket.rate, bucket.whole, bucket.epoch)
+  redis.call('SET', key, text, 'PX', int(life + math.ceil((bucket.slow - slow) / 1000)))
+  return returned, owed
 end

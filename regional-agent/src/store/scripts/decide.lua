@@ -1,9 +1,10 @@
 -- Decides a question, and charges it if it is allowed: all or nothing over the enforced charges.
 --
--- KEYS[2..]   what each charge is counted by
+-- KEYS[2..]   what each charge is counted by, and what is kept beside (see keep.lua)
 -- ARGV[2..8]  leased, whole floor, session with nonce and seq of the response that dates them, policies,
 --             10^6 less the drift, the lenders whose promise stands
--- ARGV[9..]   for each charge: cost, enforced, how it is counted, and what that needs (see kinds)
+-- ARGV[9..]   for each charge: cost, enforced, how it is counted, and what that needs (see kinds);
+--             then what is to be kept beside
 local view = {leased = ARGV[2] == '1', whole = ARGV[3] == '1', keep = tonumber(ARGV[7]), standing = ARGV[8]}
 if ARGV[6] ~= policies then
   return {'other-policies', policies}
@@ -15,8 +16,15 @@ if view.leased or view.whole then
   end
 end
 
+if attempt then
+  local answer = repeated(view)
+  if answer then
+    return answer
+  end
+end
+
 local fields = {}
-for i = 2, #KEYS do
+for i = 2, charges + 1 do
   local budget = string.match(KEYS[i], ':bucket:(.*)$')
   fields[#fields + 1] = 'b:' .. budget
   fields[#fields + 1] = 'c:' .. string.match(budget, '^(.*):')
@@ -26,12 +34,13 @@ local known = redis.call('HMGET', lease, unpack(fields))
 -- How a budget stands before anything is taken, by how it is counted. Each is given the key, what the
 -- record knows of the budget's holding and of its policy's last change, the cost, the place of its
 -- arguments, and the view; it gives an account and the place after its arguments, or no account if the
--- clock shows another window than the arguments are for. An account says whether the cost fits, takes it,
--- keeps what is to be kept (whether it was taken or not), and answers.
+-- clock shows another window than the arguments are for. An account says whether the cost fits and whether
+-- that rests on a lease, takes it, makes it an estimate of a hold, keeps what is to be kept (whether it was
+-- taken or not), and answers.
 local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account, window = window_account}
 
 local accounts, allowed, a = {}, true, 9
-for i = 1, #KEYS - 1 do
+for i = 1, charges do
   local cost, enforced, account = tonumber(ARGV[a]), ARGV[a + 1] == '1', nil
   account, a = kinds[ARGV[a + 2]](KEYS[i + 1], known[2 * i - 1], known[2 * i], cost, a + 3, view)
   if not account then
@@ -48,11 +57,20 @@ for _, account in ipairs(accounts) do
     local taken = allowed and account.fits
     if taken then
       account.take()
+      if hold and account.reserve then
+        account.ticket = account.reserve(hold.id)
+      end
     end
     account.keep(taken)
   end
   for _, word in ipairs(account.answer()) do
     reply[#reply + 1] = word
   end
+end
+if hold and allowed then
+  keep_hold(accounts)
+end
+if attempt then
+  reply[#reply + 1] = remember(accounts, reply)
 end
 return reply

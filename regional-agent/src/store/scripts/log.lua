@@ -109,7 +109,7 @@ local function log_account(key, holding, _, cost, a, view)
   share, a = share_of(holding, a, view)
   local log = stored_log(key)
   local expired, counted = counted_in(log, share.keep)
-  local account, taken, admits_in = {fits = share_fits(share, counted, cost)}, 0, 0
+  local account, taken, admits_in = {fits = share_fits(share, counted, cost), leased = share.leased}, 0, 0
   if not account.fits and cost <= share.entitlement then
     admits_in = log_time_until(log, expired, counted, share.entitlement - cost, share.keep)
   end

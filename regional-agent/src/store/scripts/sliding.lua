@@ -81,7 +81,7 @@ local function sliding_account(key, holding, _, cost, a, view)
   share, a = share_of(holding, a + 1, view)
   local stored, text = stored_count(key)
   local count, left = count_now(stored, length)
-  local account = {fits = share_fits(share, estimate(count, left, length), cost)}
+  local account = {fits = share_fits(share, estimate(count, left, length), cost), leased = share.leased}
   function account.take()
     count = {index = count.index, current = count.current + cost, previous = count.previous}
   end

@@ -14,9 +14,9 @@ local function settle(key, budget, holding, floor)
   local known = redis.call('HMGET', lease, 'b:' .. budget, 'c:' .. string.match(budget, '^(.*):'))
   local before = terms_of(holding_of(known[1], floor), floor, view)
   local after = terms_of(holding, floor, view)
-  local level, fraction = settled(stored_bucket(key), before, change_of(known[2]))
-  level, fraction = capped(level, fraction, after.burst)
-  keep_bucket(key, level, fraction, after)
+  local bucket = settled(stored_bucket(key), before, change_of(known[2]))
+  put_under(bucket, after)
+  keep_bucket(key, bucket, after)
 end
 
 for i = 2, #KEYS do

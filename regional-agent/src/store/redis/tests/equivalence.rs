@@ -9,6 +9,7 @@ use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, bucke
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
+use quorate_limiter::hold::{HoldId, NewHold};
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
 use quorate_limiter::store::{MemoryStore, Usage};
@@ -31,6 +32,8 @@ struct Both<'a> {
     drift: Drift,
     kinds: [Kind; SUBJECTS],
     kept: [Kept; SUBJECTS],
+    /// Holds that were asked for.
+    holds: Vec<HoldId>,
 }
 
 /// How a budget is kept, until when, and since when so.
@@ -106,7 +109,8 @@ impl Both<'_> {
         set_now(self.connection, self.now.as_micros());
         match operation {
             Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
-            Operation::Decide { charges, view, former } => self.decide(charges, view, *former),
+            Operation::Decide { charges, view, former, reserve } => self.decide(charges, view, *former, *reserve),
+            Operation::Settle { which, cost } => self.settle(which, MicroTokens(*cost)),
             Operation::Usage { asked } => self.usage(asked),
             Operation::Open { newer, burn, policies } => {
                 let opening = Opening { session: self.record().session + newer, nonce: u64::MAX - newer, burn: *burn, policies: *policies };
@@ -131,7 +135,21 @@ impl Both<'_> {
         }
     }
 
-    fn decide(&mut self, charges: &[Option<(Parts, u64, bool)>], view: &View, former: Option<(i8, MicroTokens)>) -> TestCaseResult {
+    fn settle(&mut self, which: &prop::sample::Index, cost: MicroTokens) -> TestCaseResult {
+        let Some(id) = self.holds.get(which.index(self.holds.len().max(1))).copied() else { return Ok(()) };
+        let expected = self.memory.settle_hold(self.now, id, cost);
+        let got = self.runtime.block_on(self.redis.settle(id, cost));
+        prop_assert_eq!(got, Ok(expected), "{} for {:?}", cost, id);
+        Ok(())
+    }
+
+    fn decide(
+        &mut self,
+        charges: &[Option<(Parts, u64, bool)>],
+        view: &View,
+        former: Option<(i8, MicroTokens)>,
+        reserve: Option<u64>,
+    ) -> TestCaseResult {
         let charge = |(i, charge): (usize, &Option<(Parts, u64, bool)>)| {
             let (parts, cost, enforced) = (*charge)?;
             let bears = former.and_then(|(offset, floor)| Some((self.label(i, offset)?, floor)));
@@ -142,9 +160,12 @@ impl Both<'_> {
             return Ok(());
         }
         let question = Question { view: self.view(view), drift: self.drift, charges };
-        let expected = self.memory.decide(self.now, &question);
-        let got = self.runtime.block_on(self.redis.decide(&question));
-        prop_assert_eq!(got, Ok(expected), "{:?}", question);
+        let id = HoldId::from_bits(self.holds.len() as u128 + 1);
+        let hold = reserve.map(|life| NewHold { id, life: Duration::from_millis(life) });
+        self.holds.extend(hold.map(|hold| hold.id));
+        let expected = self.memory.decide_holding(self.now, &question, hold.as_ref());
+        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { hold, attempt: None }));
+        prop_assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }), "{:?}", question);
         Ok(())
     }
 
@@ -219,6 +240,8 @@ impl Both<'_> {
                 gone.push(self.redis.keys.bucket(&budget));
             }
         }
+        let over = |id: &&HoldId| self.memory.hold(**id).is_some_and(|(_, until)| self.now > until);
+        gone.extend(self.holds.iter().filter(over).map(|id| self.redis.keys.hold(*id)));
         self.memory.sweep(self.now);
         if !gone.is_empty() {
             redis::cmd("DEL").arg(gone).exec(self.connection).expect("deleted");
@@ -248,12 +271,14 @@ impl Both<'_> {
         prop_assert_eq!(&texts, &kept.clone().map(|(texts, _)| texts).unwrap_or_default(), "{:?}", self.kinds[index]);
         let Some((texts, until)) = kept else { return Ok(()) };
         if (&self.kept[index].texts, self.kept[index].until) != (&texts, until) {
-            self.kept[index] = Kept { texts, until, since: self.now };
+            // settling a hold changes a bucket as of its last access, and how long it is kept from then on
+            let since = self.memory.bucket(&budget).map_or(self.now, |(bucket, _)| bucket.last);
+            self.kept[index] = Kept { texts, until, since };
         }
         let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
         let expected = until.since(self.kept[index].since).as_micros().div_ceil(1_000) as i64;
-        // Redis counts down in real time, of which the sequence takes little
-        prop_assert!((expected - 50_000..=expected).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
+        // Redis counts down in real time, of which the sequence takes little, and each debt is rounded up to a millisecond
+        prop_assert!((expected - 50_000..=expected + 100).contains(&life), "{} expires in {} ms, not {}", key, life, expected);
         Ok(())
     }
 
@@ -277,8 +302,12 @@ fn count_text(count: &WindowCount) -> String {
 }
 
 fn bucket_text(bucket: &Bucket) -> String {
-    let Bucket { fill, last, rate, whole, epoch } = bucket;
-    format!("{} {} {} {} {} {epoch}", fill.level.0, fill.fraction, last.as_micros(), rate.0, u8::from(*whole))
+    let Bucket { fill, last, rate, whole, epoch, estimates, slow } = bucket;
+    let text = format!("{} {} {} {} {} {epoch}", fill.level.0, fill.fraction, last.as_micros(), rate.0, u8::from(*whole));
+    match estimates.is_none() && slow.is_zero() {
+        true => text,
+        false => format!("{text} {} {} {} {}", estimates.now.0, estimates.before.0, estimates.era, slow.as_micros()),
+    }
 }
 
 fn units_text(units: Units) -> String {
@@ -332,6 +361,7 @@ impl Stage {
             drift: Drift::from_ppm(ppm).expect("in range"),
             kinds,
             kept: Default::default(),
+            holds: Vec::new(),
         };
         for operation in operations {
             both.play(operation)?;
@@ -399,7 +429,7 @@ fn the_scripts_count_windows_as_the_store_in_memory_does() {
 fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
     let floor = Capacity::new(tokens(10), tokens(20));
     let view = View { leased: false, whole_floor: false, passed: 0, standing: vec![], dated: Response::PRESENT, policies: None };
-    let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view, former: None };
+    let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view, former: None, reserve: None };
     let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
     Stage::new().play(1_790_000_000_000_000, 0, [Kind::Bucket(Duration::from_secs(1)); SUBJECTS], &all).expect("the same");
 }
@@ -442,7 +472,7 @@ fn a_question_that_was_not_understood_is_not_taken_for_an_answer() {
     let question = question(&[charge("a", tokens(1), Duration::from_secs(1), tokens(1))]);
     for answer in [vec![], vec!["?"], vec!["decided", "1"], vec!["decided", "1", "1", "x"], vec!["other-policies", ""]] {
         let answer = answer.into_iter().map(str::to_owned).collect();
-        assert!(matches!(super::super::wire::reply(&question, answer), Err(StoreError::Refused(_))));
+        assert!(matches!(super::super::wire::said(&question, &Keep::default(), answer), Err(StoreError::Refused(_))));
     }
 }
 

@@ -1,7 +1,9 @@
 //! The store in Redis, against real servers.
 
+mod attempts;
 mod equivalence;
 mod faults;
+mod holds;
 mod known_faults;
 mod server;
 mod slots;
@@ -10,6 +12,7 @@ mod windows;
 
 use super::script::Scripts;
 use super::{RedisSettings, RedisStore};
+use crate::store::keep::{Attempt, Keep, Said};
 use crate::store::{LeaseError, StoreError, Usages};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, Question, Reply};
 use quorate_limiter::record::{Finish, Opening, Renewal};
@@ -64,6 +67,16 @@ fn tokens(n: u64) -> MicroTokens {
 
 fn question(charges: &[Charge]) -> Question {
     Question { view: LeaseView::default(), drift: NO_DRIFT, charges: charges.to_vec() }
+}
+
+impl RedisStore {
+    /// Decides, and keeps nothing beside.
+    async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
+        match self.decide_keeping(question, &Keep::default()).await? {
+            Said::First { reply, .. } => Ok(reply),
+            other => panic!("nothing was remembered: {other:?}"),
+        }
+    }
 }
 
 async fn decide(store: &RedisStore, charges: &[Charge]) -> Decision {

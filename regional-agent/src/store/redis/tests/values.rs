@@ -236,3 +236,14 @@ pub async fn poll(mut is_so: impl FnMut() -> bool) {
     }
     panic!("still not so");
 }
+
+/// The same, of what has to be waited for.
+pub async fn poll_async(mut is_so: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_000 {
+        if is_so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("still not so");
+}

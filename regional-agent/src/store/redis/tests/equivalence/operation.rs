@@ -21,6 +21,13 @@ pub enum Operation {
         charges: Vec<Option<(Parts, u64, bool)>>,
         view: View,
         former: Option<(i8, MicroTokens)>,
+        /// For how long the charges are held, in milliseconds.
+        reserve: Option<u64>,
+    },
+    /// One of the holds.
+    Settle {
+        which: prop::sample::Index,
+        cost: u64,
     },
     Usage {
         asked: Vec<bool>,
@@ -217,14 +224,20 @@ fn span() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0u64), 0..100u64, 0..3_000_000u64, 0..120_000_000u64, 0..200_000_000_000u64, Just(10 * 365 * 86_400_000_000u64),]
 }
 
+/// The most that floors may be in windows up to one, relative to the open one.
+fn former() -> impl Strategy<Value = Option<(i8, MicroTokens)>> {
+    proptest::option::weighted(0.2, (-1..=1i8, amount()))
+}
+
 /// Any of them.
 pub fn operation() -> impl Strategy<Value = Operation> {
     let each = |n| proptest::collection::vec(n, SUBJECTS);
     prop_oneof![
         18 => span().prop_map(Operation::Wait),
         3 => span().prop_map(Operation::StepBack),
-        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view(), proptest::option::weighted(0.2, (-1..=1i8, amount())))
-            .prop_map(|(charges, view, former)| Operation::Decide { charges, view, former }),
+        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view(), former(), proptest::option::weighted(0.5, 60_000..=600_000u64))
+            .prop_map(|(charges, view, former, reserve)| Operation::Decide { charges, view, former, reserve }),
+        12 => (any::<prop::sample::Index>(), cost()).prop_map(|(which, cost)| Operation::Settle { which, cost: cost.min(MAX_EXACT) }),
         6 => proptest::collection::vec(any::<bool>(), SUBJECTS).prop_map(|asked| Operation::Usage { asked }),
         3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
         3 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),

@@ -1,0 +1,50 @@
+//! Reservations: an estimate is taken now, the true cost is settled later.
+
+use crate::decide::{DecideError, STORE_RETRY};
+use crate::region::Region;
+use quorate_limiter::hold::{HoldId, NewHold, SettleReply, Settled};
+use quorate_shared::units::MicroTokens;
+use std::time::Duration;
+
+/// For how long an estimate is held unless the request says so.
+pub const RESERVATION_LIFE: Duration = Duration::from_secs(60);
+
+/// For how long an estimate is held at most.
+pub const LONGEST_RESERVATION: Duration = Duration::from_secs(600);
+
+const _: () = assert!(LONGEST_RESERVATION.as_secs() <= quorate_limiter::estimates::GENERATION.as_secs(), "a bucket knows it no longer");
+
+/// A hold that nobody has guessed.
+pub(crate) fn new_hold(life: Duration) -> Result<NewHold, DecideError> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|e| unavailable(format!("no randomness for a reservation: {e}")))?;
+    Ok(NewHold { id: HoldId::from_bits(u128::from_le_bytes(bits)), life })
+}
+
+impl Region {
+    /// Puts the true `cost` in the place of an estimate; `None` if the reservation has ended or never was.
+    ///
+    /// # Errors
+    /// If the region's store cannot be asked. It may have been done nevertheless: asking again does no harm.
+    pub async fn settle(&self, reservation: HoldId, cost: MicroTokens) -> Result<Option<Settled>, DecideError> {
+        if reservation == HoldId::NOTHING {
+            return Ok(Some(Settled { cost, ..Settled::default() }));
+        }
+        match self.store.settle(reservation, cost).await {
+            Ok(SettleReply::Settled(settled)) => {
+                self.metrics.settlement(&settled);
+                Ok(Some(settled))
+            }
+            Ok(SettleReply::Ended) => Ok(None),
+            Ok(SettleReply::NoRecord) => Err(unavailable("no session with the store yet".into())),
+            Err(error) => {
+                self.metrics.store_error(&error);
+                Err(unavailable(error.to_string()))
+            }
+        }
+    }
+}
+
+fn unavailable(reason: String) -> DecideError {
+    DecideError::StoreUnavailable { policies: Vec::new(), retry_after: STORE_RETRY, reason }
+}

@@ -1,0 +1,69 @@
+//! Holds and attempts in Redis: what a decision keeps beside its charges, and settling it.
+//!
+//! A hold is settled in two steps. It is read first, since it names the keys that it was charged to and a script
+//! may touch no key that it was not told of. The script goes on only if the hold is still as it was read, and
+//! leaves the answer in its place, for a repeated settlement.
+
+use super::RedisStore;
+use super::link::Call;
+use super::wire::{self, Words, unreadable};
+use crate::store::StoreError;
+use crate::store::keep::Keep;
+use quorate_limiter::decision::Question;
+use quorate_limiter::hold::{HoldId, SettleReply, Settled};
+use quorate_shared::units::MicroTokens;
+
+/// How often a settlement begins anew because another one came in between: that one has settled the hold.
+const TRIES: usize = 2;
+
+impl RedisStore {
+    /// Adds the keys of what is to be kept beside a decision; gives the arguments for it.
+    pub(super) fn keep(&self, question: &Question, keep: &Keep, keys: &mut Vec<String>) -> Vec<String> {
+        let charges = keys.len();
+        if let Some(hold) = &keep.hold {
+            keys.push(self.keys.hold(hold.id));
+        }
+        if let Some(attempt) = &keep.attempt {
+            keys.extend([self.keys.attempt(&attempt.key), self.keys.tally()]);
+        }
+        let more = keys.len() - charges;
+        let mut arguments = if more > 0 { wire::kept(question, keep).to_vec() } else { Vec::new() };
+        arguments.push(more.to_string());
+        arguments
+    }
+
+    /// See [`crate::store::Store::settle`].
+    pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
+        let key = self.keys.hold(hold);
+        for _ in 0..TRIES {
+            let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), self.decision_timeout).await?;
+            let Some(text) = query.0 else { return Ok(SettleReply::Ended) };
+            if let Some(settled) = settled(&text)? {
+                return Ok(SettleReply::Settled(settled));
+            }
+            let charged = text.lines().skip(1).filter_map(|line| line.split(' ').next()).map(str::to_owned);
+            let keys = [self.keys.lease.clone(), key.clone()].into_iter().chain(charged).collect();
+            let call = Call { script: &self.scripts.settle, keys, arguments: vec![text, cost.0.to_string()] };
+            let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;
+            match status.as_str() {
+                "settled" => return Ok(SettleReply::Settled(outcome(&mut words)?)),
+                "no-record" => return Ok(SettleReply::NoRecord),
+                "changed" => {}
+                other => return Err(unreadable(other)),
+            }
+        }
+        Ok(SettleReply::Ended)
+    }
+}
+
+/// What came of a hold that is settled.
+fn settled(text: &str) -> Result<Option<Settled>, StoreError> {
+    let Some(words) = text.strip_prefix("settled ") else { return Ok(None) };
+    let (first, mut words) = Words::of(std::iter::once("").chain(words.split(' ')).map(str::to_owned).collect())?;
+    debug_assert!(first.is_empty());
+    outcome(&mut words).map(Some)
+}
+
+fn outcome(words: &mut Words) -> Result<Settled, StoreError> {
+    Ok(Settled { cost: words.micro_tokens()?, returned: words.micro_tokens()?, owed: words.micro_tokens()? })
+}

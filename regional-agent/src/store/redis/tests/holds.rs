@@ -1,0 +1,109 @@
+//! Reservations in Redis: what they leave there, and who may settle them.
+
+use super::*;
+use crate::store::keep::Keep;
+use quorate_limiter::hold::{HoldId, NewHold, SettleReply, Settled};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn limit(name: &str) -> Charge {
+    charge(name, tokens(1), HOUR, tokens(10))
+}
+
+async fn reserve(store: &RedisStore, id: u128, charges: &[Charge]) -> Decision {
+    let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(60) };
+    match store.decide_keeping(&question(charges), &Keep { hold: Some(hold), attempt: None }).await {
+        Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
+        other => panic!("not decided: {other:?}"),
+    }
+}
+
+async fn settle(store: &RedisStore, id: u128, cost: u64) -> SettleReply {
+    store.settle(HoldId::from_bits(id), tokens(cost)).await.expect("it answers")
+}
+
+fn settled(cost: u64, returned: u64, owed: u64) -> SettleReply {
+    SettleReply::Settled(Settled { cost: tokens(cost), returned: tokens(returned), owed: tokens(owed) })
+}
+
+async fn left(store: &RedisStore, name: &str) -> u64 {
+    decide(store, &[Charge { cost: MicroTokens(0), ..limit(name) }]).await.limits[0].remaining.tokens_floor()
+}
+
+#[tokio::test]
+async fn a_reservation_gives_back_once_through_any_agent() {
+    let server = Server::start();
+    let (one, two) = (store(&server), store(&server));
+    begin(&one).await.expect("begun");
+    let five = ["a", "b"].map(|name| Charge { cost: tokens(5), ..limit(name) });
+    assert!(reserve(&one, 1, &five).await.allowed);
+    assert_eq!((left(&one, "a").await, left(&one, "b").await), (5, 5));
+    assert_eq!(settle(&two, 1, 2).await, settled(2, 3, 0));
+    assert_eq!(settle(&one, 1, 2).await, settled(2, 3, 0), "the first answer, and no more given back");
+    assert_eq!(settle(&one, 1, 0).await, settled(2, 3, 0), "whatever is said later");
+    assert_eq!((left(&one, "a").await, left(&one, "b").await), (8, 8));
+}
+
+#[tokio::test]
+async fn a_reservation_that_has_ended_or_never_was_changes_nothing() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    assert_eq!(settle(&store, 9, 0).await, SettleReply::Ended);
+    assert!(reserve(&store, 1, &[Charge { cost: tokens(5), ..limit("a") }]).await.allowed);
+    let key = store.keys.hold(HoldId::from_bits(1));
+    let mut connection = server.connect();
+    let life: i64 = redis::cmd("PTTL").arg(&key).query(&mut connection).expect("it answers");
+    assert!((50_000..=60_000).contains(&life), "{life} ms");
+    redis::cmd("PEXPIRE").arg(&key).arg(0).exec(&mut connection).expect("expired");
+    assert_eq!(settle(&store, 1, 0).await, SettleReply::Ended);
+    assert_eq!(left(&store, "a").await, 5, "kept at its estimate");
+    assert!(!reserve(&store, 2, &[Charge { cost: tokens(6), ..limit("a") }]).await.allowed);
+    assert_eq!(settle(&store, 2, 0).await, SettleReply::Ended, "what was refused is not held");
+}
+
+#[tokio::test]
+async fn what_settles_ends_when_the_reservation_would() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    assert!(reserve(&store, 1, &[Charge { cost: tokens(5), ..limit("a") }]).await.allowed);
+    assert_eq!(settle(&store, 1, 9).await, settled(9, 0, 0), "what lay in the bucket pays for more than was estimated");
+    assert_eq!(left(&store, "a").await, 1);
+    let mut connection = server.connect();
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).expect("it answers");
+    for key in keys {
+        let life: i64 = redis::cmd("PTTL").arg(&key).query(&mut connection).expect("it answers");
+        assert!(life > 0, "{key} has no end");
+        assert!(!key.contains(":hold:") || life <= 60_000, "{key} ends in {life} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_is_as_small_as_ever_once_everything_is_settled() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    let words = || -> usize {
+        let text: String = redis::cmd("GET").arg(store.keys.bucket(&limit("a").budget)).query(&mut server.connect()).expect("there");
+        text.split(' ').count()
+    };
+    for id in 1..=2 {
+        assert!(reserve(&store, id, &[Charge { cost: tokens(2), ..limit("a") }]).await.allowed);
+    }
+    assert_eq!(words(), 10);
+    assert_eq!(settle(&store, 1, 2).await, settled(2, 0, 0));
+    assert_eq!(words(), 10);
+    assert_eq!(settle(&store, 2, 1).await, settled(1, 1, 0));
+    assert_eq!(words(), 6);
+}
+
+#[tokio::test]
+async fn after_a_loss_of_state_nothing_is_given_back() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    assert!(reserve(&store, 1, &[Charge { cost: tokens(5), ..limit("a") }]).await.allowed);
+    store.open_session(&Opening { burn: true, ..opening(2) }).await.expect("greater");
+    assert_eq!(settle(&store, 1, 0).await, settled(0, 0, 0));
+}

@@ -1,0 +1,80 @@
+-- What is kept beside the charges: a hold, by which they are settled later, and the answer, for a retry.
+--
+-- The last argument says how many keys follow those of the charges. If any do, the four before it are the id and
+-- the life of the hold ('-': none), and the hashes of what the attempt asks ('-': none) and of its charges.
+local more = tonumber(ARGV[#ARGV])
+local charges, hold, attempt = #KEYS - 1 - more, nil, nil
+if more > 0 then
+  local a, key = #ARGV - 4, charges + 2
+  if ARGV[a] ~= '-' then
+    hold = {id = ARGV[a], life = ARGV[a + 1], key = KEYS[key]}
+    key = key + 1
+  end
+  if ARGV[a + 2] ~= '-' then
+    attempt = {content = ARGV[a + 2], charges = ARGV[a + 3], key = KEYS[key], tally = KEYS[key + 1]}
+  end
+end
+
+-- The answer of an earlier attempt, or nil. What rested on a lease is repeated only under that lease: an answer that
+-- came after its end counted for nothing, and nobody here knows whether it did.
+local function repeated(view)
+  local text = redis.call('GET', attempt.key)
+  if not text then
+    return nil
+  end
+  local words = {}
+  for word in string.gmatch(text, '([^\n]*)\n') do
+    words[#words + 1] = word
+  end
+  if words[1] ~= attempt.content then
+    return {'other-content'}
+  end
+  if words[3] == '1' and not (view.leased and words[4] == (record[6] or '-')) then
+    return nil
+  end
+  local answer = {'repeated', words[2] == attempt.charges and '1' or '0'}
+  for i = 5, #words do
+    answer[#answer + 1] = words[i]
+  end
+  return answer
+end
+
+-- Keeps an answer for the next attempt, unless there are as many as may be. The number of those kept in this minute and
+-- in the one before is at least that of those that are there.
+local function remember(accounts, reply)
+  local minute = math.floor(now / 60000000)
+  local of, count, before = string.match(redis.call('GET', attempt.tally) or '0 0 0', '^(%d+) (%d+) (%d+)$')
+  of, count, before = tonumber(of), tonumber(count), tonumber(before)
+  if of ~= minute then
+    count, before = 0, of == minute - 1 and count or 0
+  end
+  if count + before >= MOST_ATTEMPTS then
+    return '0'
+  end
+  local leased = false
+  for _, account in ipairs(accounts) do
+    leased = leased or account.leased
+  end
+  local allowed = reply[2] == '1'
+  local words = {
+    attempt.content, attempt.charges, leased and allowed and '1' or '0', record[6] or '-',
+    hold and allowed and hold.id or '-',
+  }
+  for i = 2, #reply do
+    words[#words + 1] = reply[i]
+  end
+  redis.call('SET', attempt.key, table.concat(words, '\n') .. '\n', 'PX', ATTEMPT_LIFE_MS)
+  redis.call('SET', attempt.tally, int(minute) .. ' ' .. int(count + 1) .. ' ' .. int(before), 'PX', '120000')
+  return '1'
+end
+
+-- Keeps what was charged: when the state was last lost, and for each budget its key, the estimate and a ticket.
+local function keep_hold(accounts)
+  local lines = {record[11] or '-'}
+  for i, account in ipairs(accounts) do
+    if account.ticket then
+      lines[#lines + 1] = KEYS[i + 1] .. ' ' .. int(account.cost) .. ' ' .. account.ticket
+    end
+  end
+  redis.call('SET', hold.key, table.concat(lines, '\n'), 'PX', hold.life)
+end
