@@ -178,6 +178,8 @@ pub struct ImportArgs {
 pub enum Limiter {
     /// envoyproxy/ratelimit: a domain with descriptors.
     EnvoyRatelimit,
+    /// Limitador: a list of limits.
+    Limitador,
 }
 
 /// `quorate policy history`.

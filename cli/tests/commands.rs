@@ -161,6 +161,9 @@ async fn an_import_prints_a_set_and_tells_the_rest_apart_from_it() {
     assert!(ran.err.contains(&unknown) && !ran.err.contains("note"), "{ran:?}");
     let ran = import(&[&good.text(), &good.text()]).await;
     assert!(ran.status == 1 && ran.err.starts_with(&again), "{ran:?}");
+    let limits = File::new("limitador.yaml", "- {namespace: shop, max_value: 1, seconds: 1, conditions: [], variables: [], nmae: x}\n");
+    let ran = quorate(&["policy", "import", "--from", "limitador", &limits.text()]).await;
+    assert!(ran.status == 0 && ran.out.contains("name: shop\n") && ran.err.contains(":1:84: `nmae`"), "{ran:?}");
     assert_eq!(quorate(&["policy", "import", "--from", "nobody", &good.text()]).await.status, 2);
 }
 

@@ -54,6 +54,10 @@ fn import(args: &ImportArgs) -> anyhow::Result<Verdict> {
     let read = |path: &PathBuf| policies::read(path).map(|(name, text)| SourceFile { name, text });
     let files = args.files.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let imported = match args.from {
+        Limiter::Limitador if args.merge_domains => {
+            anyhow::bail!("--merge-domains is for --from envoy-ratelimit: a limits file may hold any namespace")
+        }
+        Limiter::Limitador => import::limitador(&files, &args.regions),
         Limiter::EnvoyRatelimit => import::envoy_ratelimit(&files, &args.regions, args.merge_domains),
     };
     match imported {

@@ -40,6 +40,8 @@ pub(super) struct Draft {
 pub(super) enum Test {
     /// Exactly this.
     Exact(String),
+    /// Exactly one of these.
+    OneOf(Vec<String>),
     /// Like the one pattern, and like none of the others.
     Like(String, Vec<String>),
 }
@@ -55,6 +57,7 @@ impl Test {
         match self {
             Self::Exact(value) if value.contains('*') => Node::list([Node::text(value)]),
             Self::Exact(value) => Node::text(value),
+            Self::OneOf(values) => Node::list(values.iter().map(Node::text)),
             Self::Like(like, not) if not.is_empty() && like.find('*') == like.len().checked_sub(1) => Node::text(like),
             Self::Like(like, not) => {
                 let like = (not.is_empty() || like != "*").then(|| ("like", Node::text(like)));

@@ -7,11 +7,13 @@
 mod draft;
 mod envoy;
 mod findings;
+mod limitador;
 mod scalar;
 mod whole;
 
 pub use envoy::import as envoy_ratelimit;
 pub use findings::Note;
+pub use limitador::import as limitador;
 
 use quorate_shared::policy::PolicySet;
 

@@ -1,6 +1,6 @@
 //! Each feature of the files of other limiters, by small files.
 
-use super::{Imported, Note, SourceFile, envoy_ratelimit};
+use super::{Imported, Note, SourceFile, envoy_ratelimit, limitador};
 use quorate_shared::names::RegionName;
 
 fn regions() -> Vec<RegionName> {
@@ -306,4 +306,137 @@ fn a_value_that_a_pattern_takes_from_the_bare_key_is_no_override_of_it() {
     let imported = envoy(&descriptors(&format!("[{}, {}, {}, {}]", rule(""), rule("ab"), rule("c"), rule("a*")))).expect("it loads");
     let overrides: Vec<usize> = imported.set.policies.iter().map(|policy| policy.overrides.len()).collect();
     assert_eq!(overrides, [1, 0, 0], "`c` alone: {}", imported.yaml);
+}
+
+fn limits(text: &str) -> Result<Imported, Vec<Note>> {
+    limitador(&files(&[text]), &regions())
+}
+
+#[test]
+fn each_limit_of_a_namespace_becomes_a_policy() {
+    let text = "\
+- namespace: shop
+  max_value: 10
+  seconds: 60
+  conditions:
+    - \"descriptors[0]['req.method'] == 'GET'\"
+    - descriptors[0]['path'].startsWith('/api') && descriptors[0].path != '/api/health'
+  variables: [\"descriptors[0]['user_id']\"]
+- id: all
+  namespace: shop
+  max_value: 1000
+  seconds: 1
+  conditions: []
+  variables: []
+";
+    let imported = limits(text).expect("it loads");
+    assert_eq!(told(&imported.notes), Vec::<String>::new());
+    assert_eq!(
+        policies(&imported),
+        "\
+policies:
+# f:1
+- name: shop-req-method-path-user-id
+  match:
+    domain: shop
+    req.method: GET
+    path:
+      like: /api*
+      not:
+      - /api/health
+  per:
+  - user_id
+  limit:
+    algorithm: fixed-window
+    units: 10
+    window: 1min
+# f:8
+- name: shop-all
+  match:
+    domain: shop
+  limit:
+    algorithm: fixed-window
+    units: 1000
+    window: 1s
+"
+    );
+}
+
+#[test]
+fn a_limit_that_cannot_be_said_is_named() {
+    let one = |more: &str| format!("- {{namespace: n, seconds: 1, max_value: 1, conditions: [], variables: [], {more}}}\n");
+    let of = |fields: &str| format!("- {{namespace: n, max_value: 1, {fields}}}\n");
+    for (text, expected, kept) in [
+        (one("descriptoin: x"), "f:1:88: `descriptoin` has no meaning in a limit", 1),
+        (of("seconds: 0, conditions: [], variables: []"), "f:1:3: this limit is left out: a window of 0 s is none", 0),
+        (
+            of("seconds: 1, conditions: ['x > 1'], variables: []"),
+            "f:1:3: this limit is left out: the condition `x > 1` is none that a match can say",
+            0,
+        ),
+        (of("seconds: 1, conditions: [], variables: ['x + 1']"), "f:1:3: this limit is left out: the variable `x + 1` is no attribute", 0),
+        (
+            of("seconds: 1, conditions: [\"x == 'a'\", \"x == 'b'\"], variables: []"),
+            "f:1:3: this limit is left out: `x == 'b'`: what `x` must be",
+            0,
+        ),
+        (
+            of("seconds: 1, conditions: [], variables: [\"descriptors[0]['domain']\"]"),
+            "f:1:3: this limit is left out: `domain` is the attribute that has",
+            0,
+        ),
+        (
+            of("seconds: 1, conditions: ['has(descriptors[0].x)', \"req.method == 'GET'\"], variables: []"),
+            "f:1:3: `req.method == 'GET'` is read as of an attribute",
+            1,
+        ),
+        (one("name: a") + &one("name: b"), "f:2:3: this is the same limit as at f:1", 1),
+        (
+            one("name: a").replace("max_value: 1,", "max_value: 9007199255,"),
+            "f:1:3: `max_value` is 9007199255, and this counts up to 9007199254",
+            1,
+        ),
+    ] {
+        let imported = limits(&text).unwrap_or_else(|e| panic!("{text}: {:?}", told(&e)));
+        let notes = told(&imported.notes);
+        assert!(notes.len() == 1 && notes[0].starts_with(expected), "{text}: {notes:?}");
+        assert_eq!(imported.set.policies.len(), kept, "{text}");
+    }
+}
+
+#[test]
+fn every_mistake_of_a_limit_is_told_in_its_place() {
+    for (text, expected) in [
+        ("a: 1", &["f:1:1: expected a list of limits, found a map"][..]),
+        ("- 5", &["f:1:3: expected a map with `namespace`, `max_value`, `seconds`, `conditions` and `variables`, found the number `5`"]),
+        (
+            "- {namespace: 5, max_value: -1, seconds: '1', conditions: x, variables: [1], name: [a]}",
+            &[
+                "f:1:15: expected a text, found the number `5`",
+                "f:1:29: expected a whole number from 0 to 18446744073709551615, found the number `-1`",
+                "f:1:42: expected a whole number from 0 to 18446744073709551615, found the text `1`",
+                "f:1:59: expected a list of expressions, found the text `x`",
+                "f:1:74: expected an expression, found the number `1`",
+                "f:1:84: expected a text, found a list",
+            ],
+        ),
+        (
+            "- {max_value: 1}",
+            &[
+                "f:1:3: `namespace` is missing",
+                "f:1:3: `seconds` is missing",
+                "f:1:3: `conditions` is missing",
+                "f:1:3: `variables` is missing",
+            ],
+        ),
+        ("- {namespace: a, namespace: b}", &["f:1:3: `seconds` is missing"]),
+    ] {
+        let mistakes = told(&limits(text).expect_err(text));
+        if text.contains("namespace: a,") {
+            assert!(mistakes.iter().any(|m| m.starts_with("f:1:18: `namespace` is already there")), "{mistakes:?}");
+        } else {
+            assert_eq!(mistakes, expected, "{text}");
+        }
+    }
+    assert_eq!(policies(&limits("").expect("an empty file has no limits")), "policies: []\n");
 }

@@ -101,7 +101,7 @@ impl Converter<'_> {
                 let not = not.iter().filter(|value| !overriding.iter().any(|rule| rule.value == **value)).cloned();
                 Test::Like(like.clone(), not.collect())
             }
-            Test::Exact(value) => Test::Exact(value.clone()),
+            other => other.clone(),
         };
         let last = path.ways.len().saturating_sub(1);
         let test = |(i, way): (usize, &Way)| (way.key.clone(), if i == last { excepted(&way.test) } else { way.test.clone() });
