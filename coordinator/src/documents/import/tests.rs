@@ -440,3 +440,15 @@ fn every_mistake_of_a_limit_is_told_in_its_place() {
     }
     assert_eq!(policies(&limits("").expect("an empty file has no limits")), "policies: []\n");
 }
+
+#[test]
+fn a_limit_of_less_than_a_request_for_each_region_is_named() {
+    let regions: Vec<RegionName> = ["eu", "us"].map(|region| region.parse().expect("a name")).to_vec();
+    for (units, more, named) in [(1, 5, true), (5, 1, true), (2, 2, false), (0, 2, false)] {
+        let limit = |units| format!("rate_limit: {{unit: day, requests_per_unit: {units}}}");
+        let text = descriptors(&format!("[{{key: k, {}}}, {{key: k, value: a, {}}}]", limit(units), limit(more)));
+        let notes = told(&envoy_ratelimit(&files(&[&text]), &regions, false).expect("it loads").notes);
+        assert_eq!(notes.len(), usize::from(named), "{units}, {more}: {notes:?}");
+        assert!(notes.iter().all(|note| note.starts_with("f:2: a limit of 1 has less than a request for each of 2 regions")), "{notes:?}");
+    }
+}

@@ -20,9 +20,22 @@ pub(super) fn set(drafts: &[Draft], regions: &[RegionName], findings: Findings) 
     }
     let yaml = text(drafts, regions).map_err(|e| vec![made(None, e.to_string())])?;
     match policy_set(yaml.as_bytes()) {
-        Ok((set, _)) => Ok(Imported { yaml, set, notes: findings.notes }),
+        Ok((set, _)) => {
+            let notes = findings.notes.into_iter().chain(drafts.iter().filter_map(|draft| too_small(draft, regions.len()))).collect();
+            Ok(Imported { yaml, set, notes })
+        }
         Err(mistakes) => Err(mistakes.into_iter().map(|m| made(m.at, format!("{}: {}", m.pointer, m.detail))).collect()),
     }
+}
+
+/// Says so of a limit that cannot be divided among the regions: a limiter without regions has no such thing.
+fn too_small(draft: &Draft, regions: usize) -> Option<Note> {
+    let few = |units: &u64| *units > 0 && usize::try_from(*units).is_ok_and(|units| units < regions);
+    let units = std::iter::once(draft.units).chain(draft.overrides.iter().map(|(_, units)| *units)).find(few)?;
+    let detail = format!(
+        "a limit of {units} has less than a request for each of {regions} regions, and those without one refuse all requests: name one region with `--regions`, or who has it with `floor`"
+    );
+    Some(Note { file: draft.origin.clone(), at: None, detail })
 }
 
 fn made(at: Option<quorate_shared::located::Place>, detail: String) -> Note {
