@@ -323,6 +323,13 @@ impl Record {
         self.is_burnt(label) || anew_at.is_some_and(|then| label.start() <= then)
     }
 
+    /// Until when nobody can say what was taken of a budget: before the state was lost (R7), or by budgets that
+    /// this one took the place of.
+    pub fn unknown_until(&self, budget: &BudgetId) -> Option<StoreTime> {
+        let anew_at = self.history(budget).changed.and_then(|change| change.anew_at);
+        self.lost_at.max(anew_at)
+    }
+
     /// From now on the store's clock counts as showing at least this.
     pub(crate) fn note_clock(&mut self, shown: StoreTime) {
         self.clock = self.clock.max(shown);

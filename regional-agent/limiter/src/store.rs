@@ -135,8 +135,8 @@ impl MemoryStore {
             Shape::Flow => None,
             Shape::Share => {
                 let keep = drift.stretch(charge.limit.drain());
-                if record.lost_at.is_some_and(|lost| now.since(lost) <= keep) {
-                    return Some(Usage::Counted(MicroTokens(u64::MAX))); // what was lost with it may count yet
+                if record.unknown_until(&charge.budget).is_some_and(|until| now.since(until) <= keep) {
+                    return Some(Usage::Counted(MicroTokens(u64::MAX))); // what nobody knows of may count yet
                 }
                 Some(Usage::Counted(match charge.limit {
                     Limit::SlidingWindow { window, .. } => {
@@ -229,7 +229,7 @@ impl MemoryStore {
             return Account { charge, fits: purse.fits(charge.cost), count: Count::Window(purse) };
         }
         if charge.limit.shape() == Shape::Share {
-            let terms = ShareTerms::new(charge, &holding, view, drift, record.lost_at, now);
+            let terms = ShareTerms::new(charge, &holding, view, drift, record.unknown_until(&charge.budget), now);
             return self.share_account(now, charge, terms, drift.stretch(charge.limit.drain()));
         }
         let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), view, drift);

@@ -2,14 +2,11 @@
 //!
 //! The same arithmetic stands in `store/scripts/log.lua` of the agent; a test plays both.
 
+use quorate_shared::policy::MAX_LOG_ENTRIES;
 use quorate_shared::time::StoreTime;
 use quorate_shared::units::MicroTokens;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Entries that one log has at most. With more the two oldest become one, as of the later of both:
-/// their units count longer than they would, and memory stays bounded.
-pub const MAX_ENTRIES: usize = 10_000;
 
 /// What was taken when: no two entries of one instant, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +58,7 @@ impl UseLog {
     pub fn take(&mut self, now: StoreTime, units: MicroTokens) {
         self.total = self.total.saturating_add(units);
         self.append(now, units);
-        while self.taken.len() > MAX_ENTRIES {
+        while self.taken.len() > MAX_LOG_ENTRIES {
             self.merge_oldest();
         }
     }
@@ -147,11 +144,11 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_what_is_merged_counts_longer() {
         let mut log = UseLog::default();
-        for i in 0..MAX_ENTRIES as u64 + 5 {
+        for i in 0..MAX_LOG_ENTRIES as u64 + 5 {
             log.take(StoreTime::from_micros(i), MicroTokens(1));
         }
-        assert_eq!(log.entries().count(), MAX_ENTRIES);
+        assert_eq!(log.entries().count(), MAX_LOG_ENTRIES);
         assert_eq!(log.entries().next(), Some((StoreTime::from_micros(5), MicroTokens(6))));
-        assert_eq!(log.total(), MicroTokens(MAX_ENTRIES as u64 + 5));
+        assert_eq!(log.total(), MicroTokens(MAX_LOG_ENTRIES as u64 + 5));
     }
 }

@@ -100,6 +100,10 @@ pub enum Matcher {
     },
 }
 
+/// Entries that a sliding log has at most, so that its memory is bounded. With more the two oldest
+/// become one, as of the later of both: their units count longer than they would.
+pub const MAX_LOG_ENTRIES: usize = 10_000;
+
 /// How much, by which algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "algorithm", rename_all = "kebab-case")]
@@ -129,7 +133,8 @@ pub enum Limit {
         /// The length of the interval.
         window: Duration,
     },
-    /// At most so many units in any interval as long as the window.
+    /// At most so many units in any interval as long as the window: less if more than
+    /// [`MAX_LOG_ENTRIES`] admissions fall into one.
     SlidingLog {
         /// At most [`crate::units::MAX_EXACT`].
         units: MicroTokens,

@@ -7,4 +7,5 @@ mod holds;
 mod lease;
 mod never_more;
 mod region;
+mod shares;
 mod window;

@@ -5,7 +5,7 @@ use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::estimates::{GENERATION, LIFE_WITH_ESTIMATES};
 use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
-use quorate_limiter::use_log::MAX_ENTRIES;
+use quorate_shared::policy::MAX_LOG_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
 
 /// Sets `now`, in microseconds, from the clock of the Redis host.
@@ -104,7 +104,7 @@ fn constants() -> String {
     let seconds = |name: &str, span: std::time::Duration| format!("local {name} = {}\n", span.as_secs());
     [
         format!("local MAX_EXACT = {MAX_EXACT}\n"),
-        format!("local MAX_ENTRIES = {MAX_ENTRIES}\n"),
+        format!("local MAX_LOG_ENTRIES = {MAX_LOG_ENTRIES}\n"),
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
         micros("CLOCKS_APART", CLOCKS_APART),

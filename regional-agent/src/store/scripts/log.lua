@@ -76,7 +76,7 @@ local function log_append(key, units)
   return redis.call('RPUSH', key, int(now) .. ' ' .. int(units))
 end
 
--- Beyond MAX_ENTRIES the two oldest become one.
+-- Beyond MAX_LOG_ENTRIES the two oldest become one.
 local function log_merge_oldest(key)
   local _, units = log_entry(redis.call('LPOP', key))
   local at, next_units = log_entry(redis.call('LINDEX', key, 0))
@@ -96,7 +96,7 @@ local function keep_log(key, log, expired, counted, taken, keep)
   if counted + taken == 0 then
     return
   end
-  if (taken > 0 or stepped_back) and log_append(key, taken) > MAX_ENTRIES then
+  if (taken > 0 or stepped_back) and log_append(key, taken) > MAX_LOG_ENTRIES then
     log_merge_oldest(key)
   end
   redis.call('LPUSH', key, int(counted + taken))
@@ -104,9 +104,9 @@ local function keep_log(key, log, expired, counted, taken, keep)
 end
 
 -- A charge on a log. Arguments: see share_of.
-local function log_account(key, holding, _, cost, a, view)
+local function log_account(key, holding, changed, cost, a, view)
   local share
-  share, a = share_of(holding, a, view)
+  share, a = share_of(holding, changed, a, view)
   local log = stored_log(key)
   local expired, counted = counted_in(log, share.keep)
   local account, taken, admits_in = {fits = share_fits(share, counted, cost), leased = share.leased}, 0, 0
@@ -133,9 +133,9 @@ local function log_account(key, holding, _, cost, a, view)
 end
 
 -- What counts of a log. Argument: keep.
-local function log_usage(key, _, a)
+local function log_usage(key, changed, a)
   local keep = tonumber(ARGV[a])
-  if quarantine(lost_at, keep) > 0 then
+  if quarantine(changed, keep) > 0 then
     return UNKNOWN, a + 1
   end
   local _, counted = counted_in(stored_log(key), keep)

@@ -76,9 +76,9 @@ local function count_now(stored, length)
 end
 
 -- A charge on a count. Arguments: the length of a window, and see share_of.
-local function sliding_account(key, holding, _, cost, a, view)
+local function sliding_account(key, holding, changed, cost, a, view)
   local length, share = tonumber(ARGV[a]), nil
-  share, a = share_of(holding, a + 1, view)
+  share, a = share_of(holding, changed, a + 1, view)
   local stored, text = stored_count(key)
   local count, left = count_now(stored, length)
   local account = {fits = share_fits(share, estimate(count, left, length), cost), leased = share.leased}
@@ -104,9 +104,9 @@ local function sliding_account(key, holding, _, cost, a, view)
 end
 
 -- What counts of a count. Arguments: the length of a window, keep.
-local function sliding_usage(key, _, a)
+local function sliding_usage(key, changed, a)
   local length, keep = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
-  if quarantine(lost_at, keep) > 0 then
+  if quarantine(changed, keep) > 0 then
     return UNKNOWN, a + 2
   end
   local count, left = count_now(stored_count(key), length)

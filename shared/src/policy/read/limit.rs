@@ -1,7 +1,7 @@
 //! `limit`.
 
 use crate::located::{Fields, Located, Value};
-use crate::policy::{CalendarUnit, Limit, TimeZone, Window};
+use crate::policy::{CalendarUnit, Limit, MAX_LOG_ENTRIES, TimeZone, Window};
 use crate::text::{self, DurationText, Rate, cut};
 use crate::units::MicroTokens;
 use std::time::Duration;
@@ -112,7 +112,7 @@ fn read(at: &Located<'_>, algorithm: &str) -> Option<Limit> {
             let (units, window) = (units(&fields), fields.required_as("window", ", such as `window: 1min`").and_then(span));
             let (units, window) = (units?, window?);
             Some(match sliding {
-                "sliding-log" => Limit::SlidingLog { units, window },
+                "sliding-log" => log(&fields, units, window),
                 _ => Limit::SlidingWindow { units, window },
             })
         }
@@ -135,7 +135,7 @@ fn read_amount(at: &Located<'_>, of: Limit) -> Option<Limit> {
             let (units, window) = (units(&fields), fields.optional("window").map_or(Some(its), span));
             let (units, window) = (units?, the_same(at, window?, its)?);
             Some(match of {
-                Limit::SlidingLog { .. } => Limit::SlidingLog { units, window },
+                Limit::SlidingLog { .. } => log(&fields, units, window),
                 _ => Limit::SlidingWindow { units, window },
             })
         }
@@ -144,6 +144,18 @@ fn read_amount(at: &Located<'_>, of: Limit) -> Option<Limit> {
             Some(Limit::Concurrency { slots: slots?, max_hold: the_same(at, max_hold?, its)? })
         }
     }
+}
+
+/// A sliding log; one that may not have room for all admissions is warned of.
+fn log(fields: &Fields<'_>, units: MicroTokens, window: Duration) -> Limit {
+    let entries = MicroTokens(MicroTokens::TOKEN.0.saturating_mul(MAX_LOG_ENTRIES as u64));
+    if units > entries {
+        fields.whole().warn(format!(
+            "a sliding log keeps at most {entries} admissions of a subject, and if there are more, the oldest count longer than \
+             the window; for {units} units take `sliding-window`"
+        ));
+    }
+    Limit::SlidingLog { units, window }
 }
 
 fn the_same<T: PartialEq>(at: &Located<'_>, own: T, its: T) -> Option<T> {

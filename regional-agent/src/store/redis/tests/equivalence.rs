@@ -292,12 +292,12 @@ impl Both<'_> {
     }
 }
 
-fn log_texts(log: &UseLog) -> Vec<String> {
+pub fn log_texts(log: &UseLog) -> Vec<String> {
     let entries = log.entries().map(|(at, units)| format!("{} {}", at.as_micros(), units.0));
     std::iter::once(log.total().0.to_string()).chain(entries).collect()
 }
 
-fn count_text(count: &WindowCount) -> String {
+pub fn count_text(count: &WindowCount) -> String {
     format!("{} {} {}", count.index, count.current.0, count.previous.0)
 }
 

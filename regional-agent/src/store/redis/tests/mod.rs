@@ -6,6 +6,7 @@ mod faults;
 mod holds;
 mod known_faults;
 mod server;
+mod shares;
 mod slots;
 mod values;
 mod windows;
