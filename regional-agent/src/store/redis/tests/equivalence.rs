@@ -287,7 +287,10 @@ impl Both<'_> {
         };
         let kept = self.in_memory(&budget);
         prop_assert_eq!(&texts, &kept.clone().map(|(texts, _)| texts).unwrap_or_default(), "{:?}", self.kinds[index]);
-        let Some((texts, until)) = kept else { return Ok(()) };
+        let Some((texts, until)) = kept else {
+            self.kept[index] = Kept::default();
+            return Ok(());
+        };
         if (&self.kept[index].texts, self.kept[index].until) != (&texts, until) {
             // settling a hold changes a bucket as of its last access, and how long it is kept from then on
             let changed = self.memory.bucket(&budget).map_or(self.now, |(bucket, _)| bucket.last);
