@@ -51,7 +51,9 @@
 //! 9. `max-hold`: a slot ends after the longest request that is allowed; a request that goes on is
 //!    not counted any more.
 //! 10. `labels`: windows are told apart by wall clocks, and each holds by itself.
-//! 11. `policy-change`: until a change is active every offer and floor obeys the old limit.
+//! 11. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
+//!     that goes by a set without the policy, or by one that charges other requests, lets pass whatever
+//!     it does not charge. No number holds until it has the active one.
 //! 12. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};
@@ -108,6 +110,8 @@ pub struct Circumstances {
     pub held: Option<Held>,
     /// A change that is not active yet, in words.
     pub pending: Option<String>,
+    /// Regions that may go by a set without this policy, or where it charges other requests, in words.
+    pub passed_by: Option<String>,
     /// An internal check of the ledger that failed, in words.
     pub alarm: Option<String>,
 }
@@ -149,6 +153,7 @@ impl Circumstances {
             steps: Steps::default(),
             held: None,
             pending: None,
+            passed_by: None,
             alarm: None,
         };
         for limit in limits {
@@ -338,6 +343,10 @@ fn labels(now: &Circumstances) -> Assessed {
 }
 
 fn policy_change(now: &Circumstances) -> Assessed {
+    if let Some(regions) = &now.passed_by {
+        let why = "may go by an older set, which does not limit all that this policy limits: until heard of, or fenced by an operator";
+        return unbounded("policy-change", format!("{regions} {why}"));
+    }
     match &now.pending {
         Some(change) => zero("policy-change", format!("this is the bound of the old limit until a change is active: {change}")),
         None => zero("policy-change", "no change is pending"),

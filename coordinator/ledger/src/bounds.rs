@@ -47,7 +47,15 @@ impl Ledger {
         let pending = self.policies.next.as_ref().map(|next| format!("version {}", next.set.version));
         let alarm = self.alarms_of(&policy.name).next().map(|alarm| alarm.what);
         let steps = self.regions.values().map(|session| session.steps.total(self.clock.at)).fold(Steps::default(), Steps::and);
-        Circumstances { steps, pending, alarm, ..Circumstances::quiet(limits(), beyond) }
+        let passed_by = self.passed_by(policy);
+        Circumstances { steps, pending, passed_by, alarm, ..Circumstances::quiet(limits(), beyond) }
+    }
+
+    /// The regions that may not know yet that the policy limits something, in words.
+    fn passed_by(&self, policy: &Policy) -> Option<String> {
+        let pass_by = |session: &Session| session.decides_by().any(|told| self.policies.pass_by(told, policy));
+        let names: Vec<&str> = self.regions.iter().filter(|(_, session)| pass_by(session)).map(|(name, _)| name.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     fn alarms_of<'a>(&'a self, policy: &'a PolicyName) -> impl Iterator<Item = BudgetAlarm> + 'a {
@@ -72,7 +80,7 @@ impl Ledger {
         let names = |names: &[&RegionName]| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
         let why = match (at, out_of_reach.as_slice()) {
             (_, far @ [_, ..]) => format!(
-                "{} cannot be reached and may be using its floor, which needs no lease: until it is heard of, or fenced by an operator",
+                "{} cannot be reached and may go by an older set, which needs no lease: until it is heard of, or fenced by an operator",
                 names(far)
             ),
             (None, []) => "how old leases are only the leader knows".to_owned(),

@@ -238,7 +238,7 @@ impl Ledger {
         for entry in self.budgets.values_mut() {
             entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
         }
-        // a region that is no longer named is remembered as long as it may use a floor of former times
+        // a region that is no longer named is remembered as long as it may admit by a set of former times
         let floorless = |name: &RegionName, session: &Session| session.told_policies().all(|told| book.leave_nothing_to(name, told));
         let leaves = |name: &RegionName, session: &Session| !book.active.set.regions.contains_key(name) && floorless(name, session);
         self.left.extend(self.regions.iter().filter(|(name, s)| leaves(name, s)).map(|(name, s)| (name.clone(), s.left_at())));
@@ -258,12 +258,11 @@ impl Ledger {
         }
     }
 
-    /// Regions that may still be using a floor greater than the next set's.
+    /// Regions that may still be using a floor greater than the next set's, or let pass what that refuses.
     pub(crate) fn unconfirmed_regions(&self) -> Vec<RegionName> {
         let Some(next) = &self.policies.next else { return Vec::new() };
-        let reduced = |name: &RegionName, session: &Session| {
-            session.acts_on(next.set.version).any(|version| self.policies.reduces_floor_of(name, version))
-        };
+        let reduced =
+            |name: &RegionName, session: &Session| session.acts_on(next.set.version).any(|version| self.policies.restricts(name, version));
         let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
         let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));
         self.regions.iter().skip(forgotten).filter(waiting).map(|(name, _)| name.clone()).collect()

@@ -19,16 +19,26 @@ pub(crate) struct Measured {
     pub beyond_bound: MicroTokens,
 }
 
+/// What was measured of one budget.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Overshoot {
+    /// Beyond the limit.
+    pub amount: MicroTokens,
+    /// So much of it was promised by a set before the one in force, and counts still.
+    pub promised: MicroTokens,
+}
+
 impl Ledger {
     /// Notes what was measured of one of the policy's budgets.
-    pub(crate) fn note_overshoot(&mut self, name: &PolicyName, overshoot: MicroTokens, at: LeaderTime) {
+    pub(crate) fn note_overshoot(&mut self, name: &PolicyName, overshoot: Overshoot, at: LeaderTime) {
         let Some(policy) = self.policies.active.set.policy(name) else { return };
         let bound = excess(policy, &self.circumstances(policy));
         let measured = self.measured.entry(name.clone()).or_default();
-        measured.worst = measured.worst.max(overshoot);
-        measured.last_hour.note(overshoot, at);
+        measured.worst = measured.worst.max(overshoot.amount);
+        measured.last_hour.note(overshoot.amount, at);
         if let Some(bound) = bound {
-            measured.beyond_bound = measured.beyond_bound.max(overshoot.saturating_sub(bound.burst));
+            let promised = bound.burst.max(overshoot.promised);
+            measured.beyond_bound = measured.beyond_bound.max(overshoot.amount.saturating_sub(promised));
         }
     }
 
@@ -167,6 +177,31 @@ mod tests {
         assert_eq!(spend("us", 2, 60), [0.0; 3], "another window");
         assert_eq!(spend("eu", 2, 40), [0.0; 3]);
         assert_eq!(spend("eu", 2, 47), [7.0; 3]);
+    }
+
+    #[test]
+    fn a_window_that_began_under_greater_floors_is_judged_by_those() {
+        let fixed = || Limit::FixedWindow { units: tokens(100), window: Window::Every(Duration::from_secs(10)) };
+        let mut world = World::under(set_of(fixed(), 1_500_000));
+        let mut spend = |change: bool, ms: u64, region, units| {
+            let label = WindowLabel::beginning_at(StoreTime::from_micros(10_000_000));
+            let mut heartbeat = world.heartbeat(region, 1_000, MicroTokens::ZERO);
+            heartbeat.windows = vec![OpenWindow { policy: budget().policy, generation: 1, label, last: label }];
+            heartbeat.spent = vec![Spent { budget: budget(), label, units: tokens(units) }];
+            world.send(region, ms, heartbeat);
+            if change {
+                world.change(1, set_of(fixed(), 1_000_000));
+            }
+            (world.ledger.active_policies().version, measured(&world))
+        };
+        spend(false, 10_000, "eu", 75);
+        assert_eq!(spend(true, 10_100, "us", 30), (1, [5.0, 5.0, 0.0]));
+        for ms in [10_200, 10_300] {
+            spend(false, ms, "eu", 75);
+            spend(false, ms, "us", 30);
+        }
+        assert_eq!(spend(false, 10_400, "us", 75), (2, [50.0, 50.0, 0.0]), "within what was promised of this window");
+        assert_eq!(spend(false, 10_500, "us", 80), (2, [55.0, 55.0, 5.0]));
     }
 
     #[test]

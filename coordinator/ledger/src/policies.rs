@@ -128,18 +128,35 @@ impl PolicyBook {
         continued.map(|old| ((old.name.clone(), old.generation), lowered(old))).collect()
     }
 
-    /// True if a region that was told of these sets can use no floor at all: it is in none of them, or
-    /// about to leave with every policy that it goes by.
+    /// A set that is kept: the active one, the pending one, or one that somebody may act on.
+    fn set(&self, version: u64) -> Option<&Arc<PolicySet>> {
+        let former = self.former.iter().map(|former| &former.set);
+        let mut sets = std::iter::once(&self.active).chain(&self.next).chain(former).map(|s| &s.set);
+        sets.find(|set| set.version == version)
+    }
+
+    /// True if a region that was told of these sets may let pass what `policy` of the active one limits:
+    /// it goes by a set without it, or by one where it charges other requests.
+    pub fn pass_by(&self, told: PoliciesInForce, policy: &Policy) -> bool {
+        if told.active == 0 || told.active == self.active.set.version {
+            return false;
+        }
+        let old = self.set(told.active).and_then(|set| set.policy(&policy.name));
+        old.is_none_or(|old| !old.charges_like(policy))
+    }
+
+    /// True if a region that was told of these sets can admit nothing: it is in none of them, or about to leave
+    /// with every policy that it goes by, and refusals of all of these are enforced.
     pub fn leave_nothing_to(&self, region: &RegionName, told: PoliciesInForce) -> bool {
-        let find = |version: u64| {
-            let former = self.former.iter().map(|former| &former.set);
-            let sets = std::iter::once(&self.active).chain(&self.next).chain(former).map(|s| &s.set);
-            sets.into_iter().find(|set| set.version == version)
-        };
+        let find = |version: u64| self.set(version);
         if told.active == 0 {
             return true;
         }
         let Some(acting) = find(told.active) else { return false };
+        let strict = |name| told.next.and_then(find).and_then(|next| next.policy(name)).is_some_and(|next| !next.lets_pass());
+        if acting.policies.iter().any(|policy| policy.lets_pass() && !strict(&policy.name)) {
+            return false;
+        }
         let leaves = |next: &Arc<PolicySet>| {
             !next.regions.contains_key(region) && acting.policies.iter().all(|policy| next.policy(&policy.name).is_some())
         };
@@ -180,14 +197,16 @@ impl PolicyBook {
     }
 
     /// True if the pending set gives a region less than the set of version `acting_on`, of any policy
-    /// that both have. That need not be the active set: a region that has not been heard of may act
-    /// on an older one, with a policy that was taken out meanwhile and is now to come back.
-    pub fn reduces_floor_of(&self, region: &RegionName, acting_on: u64) -> bool {
+    /// that both have, or refuses what that lets pass. That need not be the active set: a region that
+    /// has not been heard of may act on an older one, with a policy that was taken out meanwhile and is
+    /// now to come back.
+    pub fn restricts(&self, region: &RegionName, acting_on: u64) -> bool {
         let Some(next) = &self.next else { return false };
         let former = self.former.iter().map(|former| &former.set);
         let mut sets = std::iter::once(&self.active).chain(former);
         let Some(acting) = sets.find(|s| s.set.version == acting_on) else { return true };
-        acting.set.policies.iter().any(|old| reduces(acting, next, old, region))
+        let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
+        acting.set.policies.iter().any(|old| looser(old) || reduces(acting, next, old, region))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::Ledger;
 use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::ledger::Founding;
+use crate::measured::Overshoot;
 use crate::session::Session;
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
 use quorate_shared::mistake::{self, Mistake};
@@ -163,12 +164,13 @@ impl Ledger {
             }
             // of what a longer span covers nearly nothing could be told
             if let Some(from) = from.filter(|from| at.since(*from) <= lease) {
-                overshoots.push((&report.budget.policy, entry.measure(admitted, from, at, &terms, drift)));
+                let amount = entry.measure(admitted, from, at, &terms, drift);
+                overshoots.push((&report.budget.policy, Overshoot { amount, ..Overshoot::default() }));
             }
             named.insert(report.budget.clone());
         }
         overshoots.extend(self.unit_overshoots(beat));
-        for (policy, overshoot) in overshoots.into_iter().filter(|(_, overshoot)| *overshoot > MicroTokens::ZERO) {
+        for (policy, overshoot) in overshoots.into_iter().filter(|(_, overshoot)| overshoot.amount > MicroTokens::ZERO) {
             self.note_overshoot(policy, overshoot, at);
         }
         let Some(session) = self.regions.get_mut(&beat.region) else { return };

@@ -224,6 +224,13 @@ impl Session {
         self.said.iter().map(|s| s.policies)
     }
 
+    /// The policy sets by which the region may decide: what it was told of before its echo is over,
+    /// whether or not past use counts under it.
+    pub fn decides_by(&self) -> impl Iterator<Item = PoliciesInForce> + '_ {
+        let known = self.said.iter().rposition(|s| s.from <= self.echo).unwrap_or_default();
+        self.said.iter().skip(known).map(|s| s.policies)
+    }
+
     /// True if the region may be using floors of this set.
     pub fn may_act_on(&self, version: u64) -> bool {
         self.said.iter().any(|s| s.policies.active == version)

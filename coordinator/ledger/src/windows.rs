@@ -4,6 +4,7 @@ use crate::Ledger;
 use crate::allowance::{Allowance, Floors, MOST_WINDOWS, Window};
 use crate::command::UnitPlan;
 use crate::ledger::Violation;
+use crate::measured::Overshoot;
 use quorate_shared::heartbeat::{Grant, Heartbeat, Number, Report};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
@@ -214,13 +215,15 @@ impl Ledger {
         checked.into_iter().try_for_each(|(window, (floors, limit))| check_window(id, window, &floors, limit))
     }
 
-    /// By how much more was spent than there is, of each window that a heartbeat speaks of.
-    pub(crate) fn unit_overshoots<'a>(&self, beat: &'a Heartbeat) -> Vec<(&'a PolicyName, MicroTokens)> {
+    /// By how much more was spent than there is, of each window that a heartbeat speaks of, and how much
+    /// of that was promised: the set under which it began may have had floors beyond its limit.
+    pub(crate) fn unit_overshoots<'a>(&self, beat: &'a Heartbeat) -> Vec<(&'a PolicyName, Overshoot)> {
         let overshoot = |budget: &BudgetId, label: WindowLabel| {
             let window = self.allowances.get(budget)?.windows.get(&label)?;
-            let (_, limit) = self.window_terms(budget, label)?;
+            let (floors, limit) = self.window_terms(budget, label)?;
             let spent = window.shares.values().map(|share| share.spent).fold(MicroTokens::ZERO, MicroTokens::saturating_add);
-            Some(spent.saturating_sub(limit))
+            let floors = floors.values().copied().fold(MicroTokens::ZERO, MicroTokens::saturating_add);
+            Some(Overshoot { amount: spent.saturating_sub(limit), promised: floors.saturating_sub(limit) })
         };
         beat.spent.iter().filter_map(|spent| Some((&spent.budget.policy, overshoot(&spent.budget, spent.label)?))).collect()
     }

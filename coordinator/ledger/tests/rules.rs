@@ -4,7 +4,7 @@
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
 use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectKey};
-use quorate_shared::policy::{Limit, Policy, PolicySet};
+use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet};
 use quorate_shared::testing;
 use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
@@ -300,6 +300,75 @@ fn r9_a_smaller_limit_waits_for_every_region_and_a_larger_one_for_none() {
     }
     assert_eq!(world.ledger.active_policies().version, 3);
     assert_eq!(world.change(2, set(50, 1_000_000, &["eu", "us"])), Outcome::VersionConflict { newest: 3 });
+}
+
+#[test]
+fn r9_a_stricter_set_waits_for_every_region_and_a_looser_one_for_none() {
+    let mut world = World::new(1_000_000);
+    let mut eu = Agent::new("eu", 1);
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+    }
+    let with = |mode, on_store_failure| {
+        let mut set = set(100, 1_000_000, &["eu", "us"]);
+        (set.policies[0].mode, set.policies[0].on_store_failure) = (mode, on_store_failure);
+        set
+    };
+    let (none, eu_alone) = (vec![], vec!["eu".parse().expect("a name")]);
+    let observe = with(Mode::Observe, OnStoreFailure::Closed);
+    assert_eq!(world.change(1, observe), Outcome::Policies { version: 2, waits_for: none.clone() });
+    for at in [200, 300] {
+        world.renew(&mut eu, 0, at);
+    }
+    let enforce = with(Mode::Enforce, OnStoreFailure::Closed);
+    assert_eq!(world.change(2, enforce), Outcome::Policies { version: 3, waits_for: eu_alone.clone() });
+    for at in [400, 450, 500, 550] {
+        world.renew(&mut eu, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 3);
+    let open = with(Mode::Enforce, OnStoreFailure::Open);
+    assert_eq!(world.change(3, open), Outcome::Policies { version: 4, waits_for: none });
+    for at in [600, 700] {
+        world.renew(&mut eu, 0, at);
+    }
+    let closed = with(Mode::Enforce, OnStoreFailure::Closed);
+    assert_eq!(world.change(4, closed), Outcome::Policies { version: 5, waits_for: eu_alone });
+}
+
+#[test]
+fn r9_a_region_that_is_taken_out_while_it_lets_pass_is_waited_for_when_refusals_are_enforced() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    let with = |mode, regions: &[&str]| {
+        let mut set = set(100, 1_000_000, regions);
+        set.policies[0].mode = mode;
+        set
+    };
+    world.change(1, with(Mode::Observe, &["eu", "us"]));
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    world.change(2, with(Mode::Observe, &["us"]));
+    for at in [200, 300] {
+        world.renew(&mut eu, 0, at);
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.active_policies().version, 3);
+    world.renew(&mut us, 0, 400);
+    let eu_alone = vec!["eu".parse().expect("a name")];
+    assert_eq!(
+        world.change(3, with(Mode::Enforce, &["us"])),
+        Outcome::Policies { version: 4, waits_for: vec!["eu".parse().expect("a name"), "us".parse().expect("a name")] }
+    );
+    for at in [500, 600] {
+        world.renew(&mut us, 0, at);
+    }
+    assert_eq!(world.ledger.pending_policies(), Some((4, eu_alone)), "it lets pass until it is told");
+    world.renew(&mut eu, 0, 700);
+    let echo = eu.beat(0);
+    assert_eq!(world.send(echo, 800), Outcome::Heartbeat(Answer::UnknownRegion), "it refuses everything, and is forgotten");
+    assert_eq!(world.ledger.active_policies().version, 4);
 }
 
 #[test]

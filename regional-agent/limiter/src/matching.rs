@@ -132,9 +132,7 @@ impl PolicyTable {
     ) -> Option<Matched> {
         let policy = &row.policy;
         let subject = policy.subject(&self.key, attribute, count)?;
-        // a request that costs a thousand tokens still takes one slot; at no cost it only looks
-        let own = cost.filter(|cost| *cost == MicroTokens::ZERO || !matches!(policy.limit, Limit::Concurrency { .. }));
-        let charge = row.charge(policy.budget(subject), own.unwrap_or_else(|| policy.cost.of(attribute)));
+        let charge = row.charge(policy.budget(subject), cost.unwrap_or_else(|| policy.cost.of(attribute)));
         let reach = row.reach.1.get(&subject).copied().unwrap_or(row.reach.0);
         Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure })
     }
@@ -217,7 +215,11 @@ fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&P
     let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
     let reach = |limit| active.reach(policy, limit, region);
     let reach = (reach(policy.limit), own.iter().map(|(subject, limit)| (*subject, reach(*limit))).collect());
-    Row { policy: policy.clone(), base: share(None), overrides, reach, former: Vec::new() }
+    let strict = match successor {
+        None => policy.clone(),
+        Some((_, next)) => policy.clone().as_strict_as(next),
+    };
+    Row { policy: strict, base: share(None), overrides, reach, former: Vec::new() }
 }
 
 fn terms_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {
@@ -275,6 +277,18 @@ mod tests {
         let lendable = |table: &PolicyTable| table.matches(|_| None, 0, None)[0].charge.lendable.rate.tokens_floor();
         assert_eq!(lendable(&table(&present, Some(&next))), 9, "9 tokens may be out, so a lost record leaves 9 alone");
         assert_eq!(lendable(&table(&next, None)), 5);
+    }
+
+    #[test]
+    fn while_a_stricter_set_is_pending_its_refusals_are_enforced() {
+        let with_mode = |version, mode| {
+            let mut set = PolicySet::clone(&set(version, 1, 900_000));
+            set.policies[0].mode = mode;
+            Arc::new(set)
+        };
+        let (observe, enforce) = (with_mode(1, Mode::Observe), with_mode(2, Mode::Enforce));
+        let enforced = |active, next| table(active, next).matches(|_| None, 0, None)[0].charge.enforced;
+        assert!(!enforced(&observe, None) && enforced(&observe, Some(&enforce)) && enforced(&enforce, Some(&observe)));
     }
 
     #[test]

@@ -105,3 +105,11 @@ fn terms_add_up_and_a_pending_change_says_which_limit_is_meant() {
     let change = term(&bound, "policy-change");
     assert!(change.amount == Some(0.0) && change.why.contains("old limit") && change.why.ends_with("version 4 waits for eu"));
 }
+
+#[test]
+fn a_region_that_does_not_know_the_policy_leaves_no_number() {
+    let bound = bound(&enforced(), &Circumstances { passed_by: Some("eu, us".into()), ..quiet() });
+    assert!(bound.unbounded && bound.overshoot_bound.is_none());
+    let change = term(&bound, "policy-change");
+    assert!(change.amount.is_none() && change.why.starts_with("eu, us may go by an older set"), "{}", change.why);
+}

@@ -347,6 +347,15 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Of this part of the subjects refusals are enforced; of a greater part, of these too.
+    pub const fn enforced_part(self) -> PartsPerMillion {
+        match self {
+            Self::Observe => PartsPerMillion(0),
+            Self::Enforce => PartsPerMillion::WHOLE,
+            Self::Canary(part) => part,
+        }
+    }
+
     /// True if refusals of this subject are enforced.
     pub const fn enforces(self, subject: SubjectHash) -> bool {
         match self {
@@ -368,6 +377,39 @@ impl fmt::Display for Mode {
 }
 
 impl Policy {
+    /// True if it lets pass, at some time, what `next` would refuse under the same limit: refusals are
+    /// enforced of fewer subjects, or everything passes without a store.
+    pub fn is_looser_than(&self, next: &Self) -> bool {
+        self.mode.enforced_part().0 < next.mode.enforced_part().0 || self.fails_open() && !next.fails_open()
+    }
+
+    /// True if it lets pass, at some time, what does not fit.
+    pub fn lets_pass(&self) -> bool {
+        self.mode.enforced_part().0 < PartsPerMillion::WHOLE.0 || self.fails_open()
+    }
+
+    /// True if it charges the requests that `other` charges, and as much for each.
+    pub fn charges_like(&self, other: &Self) -> bool {
+        let same_requests = self.matches == other.matches && self.no_other_attributes == other.no_other_attributes;
+        same_requests && self.per == other.per && self.cost == other.cost
+    }
+
+    fn fails_open(&self) -> bool {
+        self.on_store_failure == OnStoreFailure::Open
+    }
+
+    /// The same, refusing what `next` refuses too (R9).
+    #[must_use]
+    pub fn as_strict_as(mut self, next: &Self) -> Self {
+        if self.mode.enforced_part().0 < next.mode.enforced_part().0 {
+            self.mode = next.mode;
+        }
+        if self.fails_open() {
+            self.on_store_failure = next.on_store_failure;
+        }
+        self
+    }
+
     /// The subject of a request with so many attributes, which are these, or `None` if the policy
     /// does not match it or an attribute of `per` is absent.
     pub fn subject<'a>(&'a self, key: &SubjectKey, attribute: impl Fn(&str) -> Option<&'a str>, count: usize) -> Option<SubjectHash> {

@@ -63,6 +63,7 @@ faults! {
     PolicyRemoved "policy removed",
     PolicyAdded "policy added",
     RegionFenced "region fenced",
+    ModeChanged "enforced or only observed",
     LeaseChanged "length of leases changed",
 }
 

@@ -4,7 +4,7 @@ use super::Micros;
 use super::chance::Chance;
 use super::clock::Clock;
 use super::region::{Region, Usable};
-use super::request::Verdict;
+use super::request::{Verdict, decision_by_place};
 use quorate_limiter::decision::{Charge, LeaseView, Question, Reply};
 use quorate_limiter::follower::Follower;
 use quorate_shared::heartbeat::PoliciesInForce;
@@ -61,7 +61,8 @@ impl Region {
             Some(Reply::Decided(decision)) if decision.allowed => {
                 let used_lease = leased && decision.limits.iter().any(|limit| limit.used_lease);
                 let counts = !used_lease || agent.local(heard) < horizon;
-                Verdict { admitted: if counts { matched } else { Vec::new() }, ..Verdict::default() }
+                let (admitted, let_pass) = if counts { decision_by_place(&matched, &decision) } else { Default::default() };
+                Verdict { admitted, let_pass, ..Verdict::default() }
             }
             _ => Verdict::default(),
         };

@@ -141,6 +141,10 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
             policy.limit = limit(profile.shape, tokens(whole.rate), period, tokens(whole.burst));
             policy.overrides.clear();
         }
+        Fault::ModeChanged => {
+            let part = PartsPerMillion(chance.between(1, 999_999) as u32);
+            policy.mode = chance.pick(&[Mode::Observe, Mode::Enforce, Mode::Enforce, Mode::Canary(part)]);
+        }
         Fault::OverrideChanged => {
             policy.overrides.clear();
             if chance.per_mille(700) {

@@ -269,6 +269,16 @@ impl Region {
         horizons.into_iter().filter_map(|horizon| self.clock.shows(horizon.as_micros(), now)).min()
     }
 
+    /// The version of the set by which its agent decides; 0 while it knows none.
+    pub fn goes_by(&self) -> u64 {
+        self.agent.as_ref().map_or(0, |agent| agent.table.in_force().active)
+    }
+
+    /// True if its agent decides by a set that limits nothing of this place.
+    pub fn goes_without(&self, place: usize) -> bool {
+        self.goes_by() > 0 && self.agent.as_ref().is_some_and(|agent| agent.charges.get(place).is_none_or(Option::is_none))
+    }
+
     /// The window of an allowance that it is in.
     pub fn window(&self, place: usize, now: Micros) -> Option<WindowLabel> {
         let charge = self.agent.as_ref()?.charges.get(place)?.as_ref()?;

@@ -4,7 +4,7 @@ use super::Micros;
 use super::agent::Agent;
 use super::call::Call;
 use super::region::Region;
-use quorate_limiter::decision::{Charge, Decision, Question, Reply};
+use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::MicroTokens;
 use std::ops::Range;
@@ -29,6 +29,8 @@ pub struct Verdict {
     pub asked: Vec<usize>,
     /// Of these, those that count as admitted.
     pub admitted: Vec<usize>,
+    /// Of these, those of which the request was let pass though it did not fit: they are observed only.
+    pub let_pass: Vec<usize>,
     /// True if it was refused by a limit.
     pub refused: bool,
     /// What is to be done with the store, if it lost its record.
@@ -102,8 +104,8 @@ impl Region {
                 agent.demand.count(local, charge, decision.allowed, limit);
             }
         }
-        let admitted = if decision.allowed && counts { asked.places.clone() } else { Vec::new() };
-        Verdict { asked: asked.places, admitted, refused: !decision.allowed, call: None }
+        let (admitted, let_pass) = if counts { decision_by_place(&asked.places, decision) } else { Default::default() };
+        Verdict { asked: asked.places, admitted, let_pass, refused: !decision.allowed, call: None }
     }
 
     /// A response is being applied: its policies are in force in the store already.
@@ -113,4 +115,12 @@ impl Region {
             (agent.table, agent.charges) = (table, charges);
         }
     }
+}
+
+/// Of these places, those that an allowed request was charged to, and those that let it pass.
+pub(super) fn decision_by_place(places: &[usize], decision: &Decision) -> (Vec<usize>, Vec<usize>) {
+    let each = places.iter().zip(&decision.limits).filter(|_| decision.allowed);
+    let (fit, unfit): (Vec<_>, Vec<_>) = each.partition(|(_, limit)| limit.fits);
+    let places = |of: Vec<(&usize, &LimitDecision)>| of.into_iter().map(|(place, _)| *place).collect();
+    (places(fit), places(unfit))
 }

@@ -3,6 +3,7 @@ use crate::testing::{World, budget, by, set, set_of, tokens};
 use crate::{Command, Outcome};
 use quorate_shared::api::CapacityTokens;
 use quorate_shared::heartbeat::{Holding, Number};
+use quorate_shared::policy::CostRule;
 
 #[test]
 fn floors_beyond_the_limit_are_in_the_bound() {
@@ -61,6 +62,38 @@ fn a_region_out_of_reach_makes_the_end_of_a_change_unknown_and_says_why() {
     assert!(change.why.contains("us cannot be reached") && change.why.contains("fenced"), "{}", change.why);
     world.ledger.apply(1, &Command::Fence { region: "us".parse().expect("a name"), by: by() });
     assert_eq!(world.bound(8_000).change, None);
+}
+
+#[test]
+fn what_a_region_does_not_know_to_be_limited_leaves_no_number_until_it_does() {
+    let mut world = World::new(100, 1_000_000);
+    for ms in [1_000, 1_500] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+    }
+    let with = |change: fn(&mut Policy)| {
+        let mut set = set(100, 1_000_000);
+        let mut second = Policy { name: "q".parse().expect("a name"), ..set.policies[0].clone() };
+        change(&mut second);
+        set.policies.push(second);
+        set
+    };
+    let unbounded = |world: &World| world.ledger.bounds(None).policies.iter().map(|p| p.bound.unbounded).collect::<Vec<_>>();
+    let changes: [fn(&mut Policy); 3] = [|_| {}, |p| p.no_other_attributes = true, |p| p.cost = CostRule::Fixed(tokens(2))];
+    for (version, change) in (1..).zip(changes) {
+        let ms = 1_000 + version * 1_000;
+        world.change(version, with(change));
+        assert_eq!(world.ledger.active_policies().version, version + 1, "it waits for nobody");
+        assert_eq!(unbounded(&world), [false, true]);
+        for after in [100, 200] {
+            world.beat("eu", ms + after, 0);
+        }
+        assert_eq!(unbounded(&world), [false, true], "us may not have it");
+        world.beat("us", ms + 300, 0);
+        assert_eq!(unbounded(&world), [false, true], "us may not have applied it");
+        world.beat("us", ms + 400, 0);
+        assert_eq!(unbounded(&world), [false, false]);
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 use super::{Violation, Watch};
 use crate::simulation::Micros;
 use quorate_ledger::Ledger;
+use quorate_shared::names::{PolicyName, RegionName};
+use quorate_shared::policy::Mode;
 
 const RULE: &str = "the published bound holds";
 
@@ -14,6 +16,20 @@ const RULE: &str = "the published bound holds";
 /// see them all (`steps_seen`), what is published must cover it. Without either there is none.
 pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool) -> Result<(), Violation> {
     for published in ledger.bounds(None).policies {
+        if steps_seen && published.measured_beyond_bound > 0.0 {
+            let what = format!("{}: {} measured beyond the bound that was published", published.policy, published.measured_beyond_bound);
+            return Err(Violation { at, rule: RULE, what });
+        }
+        let mode = ledger.active_policies().policies.iter().find(|p| p.name.as_str() == published.policy).map(|p| p.mode);
+        if mode != Some(Mode::Enforce) {
+            // refusals that are not enforced are no promise, and that is to be said
+            match published.bound.overshoot_bound {
+                None => continue,
+                Some(bound) => {
+                    return Err(Violation { at, rule: RULE, what: format!("{}: {bound} published, {mode:?}", published.policy) });
+                }
+            }
+        }
         let (Some(bound), Some(per_period)) = (published.bound.overshoot_bound, published.bound.overshoot_per_period) else {
             return Err(Violation { at, rule: RULE, what: format!("{}: unbounded", published.policy) });
         };
@@ -45,4 +61,23 @@ fn check_steps(at: Micros, watch: &Watch, policy: &str, bound: f64) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A region lets pass what a policy limits, since it does not know the policy: so that is to be said.
+///
+/// # Errors
+/// If a number is published.
+pub fn check_passed_by(at: Micros, region: &RegionName, policy: &PolicyName, ledger: &Ledger) -> Result<(), Violation> {
+    let bounds = ledger.bounds(None).policies;
+    match bounds.iter().find(|published| published.policy == policy.as_str()).and_then(|published| published.bound.overshoot_bound) {
+        None => Ok(()),
+        Some(bound) => {
+            Err(Violation { at, rule: RULE, what: format!("{policy}: {bound} published, and {region} does not know the policy") })
+        }
+    }
+}
+
+/// The violation, if a region lets pass what is enforced.
+pub fn let_pass(at: Micros, region: &RegionName, policy: &PolicyName) -> Violation {
+    Violation { at, rule: RULE, what: format!("{region} lets pass what does not fit {policy}, which is enforced") }
 }

@@ -12,7 +12,11 @@ use std::time::Duration;
 const RULE: &str = "what was broken heals";
 
 /// So many heartbeats of each region, at least, it may take at most, where past use is forgotten at once.
-pub const HEARTBEATS: u64 = 40;
+///
+/// A message may be under way for eight seconds more, a lease lasts for six at most, and if one is to end before
+/// capacity moves, it takes a heartbeat each until that is found, given up elsewhere, known, and used. The rest is for
+/// those that are sent early.
+pub const HEARTBEATS: u64 = 24;
 
 /// The same where past use counts for `drain`: as much more as two drains last, one for a change
 /// of policies and one for what was given up.
@@ -22,6 +26,19 @@ pub fn heartbeats(drain: Duration) -> u64 {
 
 /// What is not well yet; nothing once all is.
 pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
+    unhealed(now, watch, ledger, regions, hot).or_else(|| without_number(ledger))
+}
+
+/// A policy that is enforced, and of which no number is promised: some region does not know it yet.
+fn without_number(ledger: &Ledger) -> Option<String> {
+    let set = ledger.active_policies();
+    let enforced = |name: &str| set.policies.iter().any(|policy| policy.name.as_str() == name && !policy.lets_pass());
+    let open = ledger.bounds(None).policies.into_iter().find(|p| p.bound.unbounded && enforced(&p.policy))?;
+    let whys = open.bound.terms.into_iter().filter(|term| term.amount.is_none()).map(|term| term.why);
+    Some(format!("{} is unbounded: {}", open.policy, whys.collect::<Vec<_>>().join("; ")))
+}
+
+fn unhealed(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
     if let Some((version, waits_for)) = ledger.pending_policies() {
         return Some(format!("policy set {version} is still pending: it waits for {waits_for:?}"));
     }

@@ -48,6 +48,8 @@ pub struct Terms {
     pub floors: [Capacity; MOST_REGIONS],
     /// What is in no floor.
     pub pool: Capacity,
+    /// True if refusals are enforced.
+    pub enforced: bool,
 }
 
 impl Terms {
@@ -233,6 +235,11 @@ impl Watch {
         self.terms[place].as_ref()
     }
 
+    /// True if refusals of a place are enforced, by the set in force.
+    pub fn enforces(&self, place: usize) -> bool {
+        self.terms[place].as_ref().is_some_and(|terms| terms.enforced)
+    }
+
     /// What a region can use of a place.
     pub fn usable(&self, r: usize, place: usize) -> &Usable {
         &self.usable[r][place]
@@ -254,10 +261,13 @@ impl Watch {
                 floors.iter_mut().zip(&self.catalogue.regions).for_each(|(part, name)| *part = floor(name));
                 let sum: Capacity = floors.iter().copied().sum();
                 let whole = limit.capacity().max(sum);
-                Terms { budget: policy.budget(place.subject), limit, whole, floors, pool: limit.capacity().minus(sum) }
+                let enforced = policy.mode.enforces(place.subject);
+                Terms { budget: policy.budget(place.subject), limit, whole, floors, pool: limit.capacity().minus(sum), enforced }
             });
             // of units, a smaller limit holds from the next window on
             self.widened |= terms.as_ref().is_some_and(|terms| terms.limit.shape() == Shape::Allowance);
+            // what is let pass is measured, and no bound speaks of it
+            self.widened |= terms.as_ref().is_some_and(|terms| !terms.enforced);
             self.widened |= terms.as_ref().is_some_and(|terms| terms.whole != terms.limit.capacity());
             self.admissions.retune(now, i, self.terms[i].as_ref(), terms.as_ref());
             if let Some(terms) = &terms {

@@ -68,6 +68,8 @@ pub struct World {
     hot: Option<usize>,
     faults: Faults,
     requests: (u64, u64),
+    /// Regions that no set named for a while, and that have not caught up yet.
+    was_out: Vec<bool>,
     /// Regions that are to be looked at.
     touched: Vec<bool>,
     ledger_changed: bool,
@@ -138,6 +140,7 @@ impl World {
             hot: None,
             faults: Faults::default(),
             requests: (0, 0),
+            was_out: vec![false; count],
             touched: vec![false; count],
             ledger_changed: false,
             tell: None,
@@ -240,7 +243,9 @@ impl World {
 
     /// True once all is well again.
     fn heals(&self, hot: usize) -> Result<bool, Violation> {
-        let Some(what) = healing::unwell(self.now, &self.watch, &self.cluster.ledger, &self.regions, hot) else { return Ok(true) };
+        let Some(what) = healing::unwell(self.now, &self.watch, &self.cluster.ledger, &self.regions, hot) else {
+            return Ok(true);
+        };
         let most = healing::heartbeats(self.profile.longest_drain());
         match self.pulses.iter().all(|pulse| pulse.healing >= most) {
             true => Err(healing::too_long(self.now, most, what)),

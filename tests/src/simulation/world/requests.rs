@@ -4,7 +4,7 @@ use super::{Event, World};
 use crate::simulation::Micros;
 use crate::simulation::SECOND;
 use crate::simulation::fault::Fault;
-use crate::simulation::invariants::Violation;
+use crate::simulation::invariants::{Violation, bound};
 use crate::simulation::request::{Asked, Verdict};
 use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
@@ -56,6 +56,7 @@ impl World {
         }
         let subject = self.chance.below(self.catalogue.subjects() as u64) as usize;
         let places = self.catalogue.places_of(if self.hot.is_some() { 0 } else { subject });
+        self.check_passed_by(r, places.clone())?;
         for n in 0..GREED {
             // once in a while as much as there may be, then the rest bit by bit
             let cost = if n < 2 { self.cost(places.start, mood) } else { MicroTokens::TOKEN };
@@ -87,6 +88,24 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// What a region does not know to be limited it lets pass.
+    fn check_passed_by(&mut self, r: usize, places: std::ops::Range<usize>) -> Result<(), Violation> {
+        let (region, ledger) = (&self.regions[r], &self.cluster.ledger);
+        let set = ledger.active_policies();
+        // of a region that was taken out nothing is promised until it is back, and up to date
+        match set.regions.contains_key(&region.name) {
+            false => self.was_out[r] = true,
+            true => self.was_out[r] &= region.goes_by() != set.version,
+        }
+        if self.was_out[r] {
+            return Ok(());
+        }
+        let passed_by = places.filter(|place| region.goes_without(*place) && self.watch.enforces(*place));
+        passed_by
+            .into_iter()
+            .try_for_each(|place| bound::check_passed_by(self.now, &region.name, &self.catalogue.places[place].policy, ledger))
     }
 
     /// Large enough that few requests use up a limit.
@@ -124,6 +143,10 @@ impl World {
         if !verdict.admitted.is_empty() {
             self.requests.1 += 1;
             self.tell(Some(r), || format!("admits {cost} of {:?}", verdict.admitted));
+        }
+        let enforced = verdict.let_pass.iter().find(|place| self.watch.enforces(**place));
+        if let Some(place) = enforced {
+            return Err(bound::let_pass(self.now, &self.regions[r].name, &self.catalogue.places[*place].policy));
         }
         let region = &self.regions[r];
         verdict.admitted.into_iter().try_for_each(|place| self.watch.admit(self.now, r, region, place, cost))
