@@ -2,13 +2,13 @@
 //!
 //! Nothing on this way waits for the coordinator. Front doors translate; this decides.
 
-use crate::holds::new_hold;
+use crate::holds::new_id;
 use crate::http::Decider;
 use crate::region::{Basis, Region};
 use crate::store::keep::{Again, Attempt, Keep, Said};
-use quorate_limiter::decision::{Decision, LimitDecision, Question, Reply};
+use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use quorate_limiter::demand::wait_for_large;
-use quorate_limiter::hold::{HoldId, Settled};
+use quorate_limiter::hold::{Beside, HoldId, NewHold, Settled};
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
@@ -47,6 +47,8 @@ pub struct Verdict {
     pub limits: Vec<PolicyDecision>,
     /// By what an estimate is settled, if one was to be reserved and the request may go on.
     pub reservation: Option<HoldId>,
+    /// By what the slots that were taken are given back, if any were.
+    pub slot: Option<HoldId>,
 }
 
 /// One policy's part of a verdict.
@@ -130,6 +132,10 @@ impl Decider for Region {
         Region::settle(self, reservation, cost).await
     }
 
+    async fn release(&self, slot: HoldId) -> Result<bool, DecideError> {
+        Region::release(self, slot).await
+    }
+
     fn status(&self) -> AgentStatus {
         Region::status(self)
     }
@@ -146,7 +152,6 @@ impl Region {
     /// If the region's store cannot be asked and a matching policy is closed then, no policies are known yet,
     /// or the request's id is that of another one.
     pub async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
-        let keep = self.keep_of(request)?;
         let mut without_lease = false;
         let mut failure = String::from("the lease kept changing");
         let mut last = Vec::new();
@@ -164,6 +169,8 @@ impl Region {
                 return Ok(uncharged(request, Vec::new()));
             }
             let question = question(&basis, &matched, without_lease);
+            // drawn anew each time: what was charged for an answer that does not count stays charged
+            let keep = keep_of(request, &question)?;
             last = matched;
             match self.store.decide(&question, &keep).await {
                 Ok(Said::First { reply: Reply::Decided(decision), remembered }) if self.counts(&basis, &question, &decision) => {
@@ -210,14 +217,6 @@ impl Region {
         }
     }
 
-    /// What the store is to keep beside the decision. Looking leaves no trace.
-    fn keep_of(&self, request: &Request) -> Result<Keep, DecideError> {
-        if request.only_looks() {
-            return Ok(Keep::default());
-        }
-        Ok(Keep { hold: request.reserve.map(new_hold).transpose()?, attempt: request.attempt })
-    }
-
     /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`. What
     /// was charged for one that does not count stays charged.
     fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
@@ -240,7 +239,7 @@ impl Region {
             None => self.look(question).await,
         };
         let limits = matched.into_iter().zip(limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
-        Verdict { allowed: again.allowed, limits, reservation: again.hold }
+        Verdict { allowed: again.allowed, limits, reservation: again.hold, slot: again.slot }
     }
 
     /// How the limits of a question stand; nothing if the store does not say.
@@ -284,13 +283,29 @@ impl Region {
             hurried |= state.demand.count(now, charge, admitted, limit);
         }
         drop(state);
+        let taken = question.charges.iter().zip(&decision.limits).any(|(charge, limit)| takes_slots(charge) && limit.fits);
+        let slot = keep.beside.slot.filter(|_| decision.allowed && taken);
         if hurried {
             self.eager.notify_one();
         }
         let limits = matched.into_iter().zip(decision.limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
-        let reservation = keep.hold.filter(|_| decision.allowed).map(|hold| hold.id);
-        Verdict { allowed: decision.allowed, limits, reservation }
+        let reservation = keep.beside.hold.filter(|_| decision.allowed).map(|hold| hold.id);
+        Verdict { allowed: decision.allowed, limits, reservation, slot }
     }
+}
+
+/// What the store is to keep beside the decision. Looking leaves no trace.
+fn keep_of(request: &Request, question: &Question) -> Result<Keep, DecideError> {
+    if request.only_looks() {
+        return Ok(Keep::default());
+    }
+    let slot = question.charges.iter().any(takes_slots).then(new_id).transpose()?;
+    let hold = request.reserve.map(|life| new_id().map(|id| NewHold { id, life })).transpose()?;
+    Ok(Keep { beside: Beside { hold, slot }, attempt: request.attempt })
+}
+
+fn takes_slots(charge: &Charge) -> bool {
+    matches!(charge.limit, Limit::Concurrency { .. }) && charge.cost > MicroTokens::ZERO
 }
 
 fn mode_of(question: &Question) -> DecisionMode {
@@ -299,7 +314,7 @@ fn mode_of(question: &Question) -> DecisionMode {
 
 /// The answer where nothing is charged: there is nothing to settle.
 fn uncharged(request: &Request, limits: Vec<PolicyDecision>) -> Verdict {
-    Verdict { allowed: true, limits, reservation: request.reserve.map(|_| HoldId::NOTHING) }
+    Verdict { allowed: true, limits, reservation: request.reserve.map(|_| HoldId::NOTHING), slot: None }
 }
 
 fn question(basis: &Basis, matched: &[Matched], without_lease: bool) -> Question {

@@ -1,8 +1,8 @@
-//! Reservations: an estimate is taken now, the true cost is settled later.
+//! Reservations (an estimate is taken now, the true cost is settled later), and slots that are given back.
 
 use crate::decide::{DecideError, STORE_RETRY};
 use crate::region::Region;
-use quorate_limiter::hold::{HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::hold::{HoldId, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ pub const LONGEST_RESERVATION: Duration = Duration::from_secs(600);
 
 const _: () = assert!(LONGEST_RESERVATION.as_secs() <= quorate_limiter::estimates::GENERATION.as_secs(), "a bucket knows it no longer");
 
-/// A hold that nobody has guessed.
-pub(crate) fn new_hold(life: Duration) -> Result<NewHold, DecideError> {
+/// An id that nobody has guessed.
+pub(crate) fn new_id() -> Result<HoldId, DecideError> {
     let mut bits = [0; 16];
-    getrandom::fill(&mut bits).map_err(|e| unavailable(format!("no randomness for a reservation: {e}")))?;
-    Ok(NewHold { id: HoldId::from_bits(u128::from_le_bytes(bits)), life })
+    getrandom::fill(&mut bits).map_err(|e| unavailable(format!("no randomness for a reservation or a slot: {e}")))?;
+    Ok(HoldId::from_bits(u128::from_le_bytes(bits)))
 }
 
 impl Region {
@@ -42,6 +42,17 @@ impl Region {
                 Err(unavailable(error.to_string()))
             }
         }
+    }
+
+    /// Gives slots back. False if they have ended, or were given back before.
+    ///
+    /// # Errors
+    /// If the region's store cannot be asked. They end by themselves at the latest.
+    pub async fn release(&self, slot: HoldId) -> Result<bool, DecideError> {
+        self.store.release(slot).await.map_err(|error| {
+            self.metrics.store_error(&error);
+            unavailable(error.to_string())
+        })
     }
 }
 

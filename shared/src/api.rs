@@ -33,6 +33,21 @@ pub struct CheckAnswer {
     pub reservation: Option<String>,
 }
 
+/// Body of `POST /v1/release`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRequest {
+    /// As `POST /v1/check` answered it.
+    pub slot: String,
+}
+
+/// 200 of `POST /v1/release`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseAnswer {
+    /// False if the slot had ended, or was given back before: nothing has changed.
+    pub released: bool,
+}
+
 /// Body of `POST /v1/settle`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

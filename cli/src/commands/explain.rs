@@ -140,7 +140,7 @@ mod tests {
             policies: 1,
         };
         Explanation {
-            agent: Some(CheckAnswer { decision: "allow".into(), limits: vec![limit], slot: None }),
+            agent: Some(CheckAnswer { decision: "allow".into(), limits: vec![limit], slot: None, reservation: None }),
             agent_error: None,
             budgets: vec![BudgetState {
                 policy: "write".into(),

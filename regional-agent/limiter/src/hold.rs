@@ -56,6 +56,15 @@ pub struct NewHold {
     pub life: Duration,
 }
 
+/// What is to be kept beside a question that is allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// What is charged is an estimate, to be settled by this.
+    pub hold: Option<NewHold>,
+    /// Drawn at random: by what slots are given back. Needed if slots are asked for.
+    pub slot: Option<HoldId>,
+}
+
 /// What a request was charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
@@ -83,6 +92,8 @@ pub struct Part {
 pub enum Place {
     /// In a bucket.
     Bucket(crate::estimates::Ticket),
+    /// Among slots, by this id.
+    Slot(HoldId),
 }
 
 /// What a settlement came to.

@@ -16,6 +16,7 @@ pub mod pace;
 pub mod record;
 pub mod share;
 pub mod sliding;
+pub mod slots;
 pub mod step_watch;
 pub mod store;
 mod unit_grants;

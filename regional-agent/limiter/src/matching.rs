@@ -132,7 +132,9 @@ impl PolicyTable {
     ) -> Option<Matched> {
         let policy = &row.policy;
         let subject = policy.subject(&self.key, attribute, count)?;
-        let charge = row.charge(policy.budget(subject), cost.unwrap_or_else(|| policy.cost.of(attribute)));
+        // a request that costs a thousand tokens still takes one slot; at no cost it only looks
+        let own = cost.filter(|cost| *cost == MicroTokens::ZERO || !matches!(policy.limit, Limit::Concurrency { .. }));
+        let charge = row.charge(policy.budget(subject), own.unwrap_or_else(|| policy.cost.of(attribute)));
         let reach = row.reach.1.get(&subject).copied().unwrap_or(row.reach.0);
         Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure })
     }

@@ -3,6 +3,7 @@
 use crate::bucket::exact;
 use crate::decision::{Charge, LeaseView, LimitDecision};
 use crate::sliding::Weighed;
+use crate::slots::Slots;
 use crate::use_log::UseLog;
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::time::{Drift, StoreTime};
@@ -98,6 +99,15 @@ impl ShareStanding {
         let goal = self.entitlement.saturating_sub(cost);
         let admits_in = if self.fits { Duration::ZERO } else { log.time_until(now, keep, goal) };
         Self { counted: log.counted(now, keep), admits_in, empty_in: log.time_until(now, keep, MicroTokens::ZERO), ..self }
+    }
+
+    /// With the slots that count at `now`, each of which lasts for `keep`, of a charge of `cost`.
+    #[must_use]
+    pub fn held(self, slots: &Slots, now: StoreTime, keep: Duration, cost: MicroTokens) -> Self {
+        let goal = self.entitlement.saturating_sub(cost);
+        let room = if slots.has_room(now, keep) { Duration::ZERO } else { slots.time_until_room(now, keep) };
+        let admits_in = if self.fits { Duration::ZERO } else { slots.time_until(now, keep, goal).max(room) };
+        Self { counted: slots.counted(now, keep), admits_in, empty_in: slots.time_until(now, keep, MicroTokens::ZERO), ..self }
     }
 
     /// In the words of the answer.

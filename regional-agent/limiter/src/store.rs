@@ -8,10 +8,11 @@ mod holds;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
 use crate::decision::{Charge, Decision, Question, Reply};
-use crate::hold::{Hold, HoldId, NewHold};
+use crate::hold::{Beside, Hold, HoldId};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
 use crate::share::ShareTerms;
 use crate::sliding::WindowCount;
+use crate::slots::Slots;
 use crate::use_log::UseLog;
 use crate::window::{Purse, Units};
 use account::{Account, Count};
@@ -35,6 +36,7 @@ pub struct MemoryStore {
     logs: BTreeMap<BudgetId, Expiring<UseLog>>,
     counts: BTreeMap<BudgetId, Expiring<WindowCount>>,
     units: BTreeMap<BudgetId, Expiring<Units>>,
+    slots: BTreeMap<BudgetId, Expiring<Slots>>,
     holds: BTreeMap<HoldId, Expiring<Hold>>,
     /// With so many values kept, they are looked through for expired ones.
     sweep_at: usize,
@@ -81,16 +83,16 @@ impl MemoryStore {
 
     /// Buckets, logs, counts and units kept, with those that have expired since anybody looked.
     pub fn kept(&self) -> usize {
-        self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len() + self.holds.len()
+        self.buckets.len() + self.logs.len() + self.counts.len() + self.units.len() + self.slots.len() + self.holds.len()
     }
 
     /// Answers `question` at `now`, and charges it if it is allowed.
     pub fn decide(&mut self, now: StoreTime, question: &Question) -> Reply {
-        self.decide_holding(now, question, None)
+        self.decide_beside(now, question, &Beside::default())
     }
 
-    /// The same; what is charged is an estimate then, which `hold` settles.
-    pub fn decide_holding(&mut self, now: StoreTime, question: &Question, hold: Option<&NewHold>) -> Reply {
+    /// The same, and keeps what is to be kept beside.
+    pub fn decide_beside(&mut self, now: StoreTime, question: &Question, beside: &Beside) -> Reply {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
         let view = &question.view;
         let Some(record) = self.record(now) else { return Reply::NoRecord };
@@ -100,24 +102,29 @@ impl MemoryStore {
         if (view.leased || view.whole_floor) && !record.is_known_by(view.number, view.nonce) {
             return Reply::OtherLease(record.number());
         }
-        let mut accounts: Vec<Account> = question.charges.iter().map(|charge| self.account(now, record, question, charge)).collect();
+        let mut accounts: Vec<Account> =
+            question.charges.iter().map(|charge| self.account(now, record, question, charge, beside)).collect();
         let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
         let mut kept = Hold { lost_at: record.lost_at, ..Hold::default() };
+        let mut slots = Vec::new();
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
-                    kept.parts.extend(hold.and_then(|hold| account.reserve(hold.id)));
+                    kept.parts.extend(beside.hold.and_then(|hold| account.reserve(hold.id)));
+                    slots.extend(account.slot());
                 }
                 self.keep_account(now, account, taken);
             }
         }
-        if let Some(hold) = hold.filter(|_| allowed) {
-            self.holds.insert(hold.id, Expiring { value: kept, until: now.after(hold.life) });
-            self.bound_memory(now);
+        if allowed {
+            self.keep_beside(now, beside, kept, slots);
         }
-        let decision = |account: &Account<'_>| account.decision(now, there(&self.logs, now, &account.charge.budget));
+        let decision = |account: &Account<'_>| {
+            let budget = &account.charge.budget;
+            account.decision(now, there(&self.logs, now, budget), there(&self.slots, now, budget))
+        };
         Reply::Decided(Decision { allowed, limits: accounts.iter().map(decision).collect() })
     }
 
@@ -141,6 +148,9 @@ impl MemoryStore {
                 Some(Usage::Counted(match charge.limit {
                     Limit::SlidingWindow { window, .. } => {
                         self.count_at(now, &charge.budget, window).weighed(window, now).estimate().min(MicroTokens(MAX_EXACT))
+                    }
+                    Limit::Concurrency { .. } => {
+                        there(&self.slots, now, &charge.budget).map(|slots| slots.counted(now, keep)).unwrap_or_default()
                     }
                     _ => there(&self.logs, now, &charge.budget).map(|log| log.counted(now, keep)).unwrap_or_default(),
                 }))
@@ -211,6 +221,7 @@ impl MemoryStore {
         self.counts.retain(|_, count| count.is_there(now));
         self.logs.retain(|_, log| log.is_there(now));
         self.units.retain(|_, units| units.is_there(now));
+        self.slots.retain(|_, slots| slots.is_there(now));
         self.holds.retain(|_, hold| hold.is_there(now));
         self.sweep_at = self.kept().saturating_mul(2);
     }
@@ -221,7 +232,7 @@ impl MemoryStore {
     }
 
     /// How a charge stands before anything is taken.
-    fn account<'a>(&self, now: StoreTime, record: &Record, question: &Question, charge: &'a Charge) -> Account<'a> {
+    fn account<'a>(&self, now: StoreTime, record: &Record, question: &Question, charge: &'a Charge, beside: &Beside) -> Account<'a> {
         let holding = record.holding(&charge.budget, exact(charge.lendable));
         let (view, drift) = (&question.view, question.drift);
         let units = there(&self.units, now, &charge.budget).copied();
@@ -230,7 +241,11 @@ impl MemoryStore {
         }
         if charge.limit.shape() == Shape::Share {
             let terms = ShareTerms::new(charge, &holding, view, drift, record.unknown_until(&charge.budget), now);
-            return self.share_account(now, charge, terms, drift.stretch(charge.limit.drain()));
+            let keep = drift.stretch(charge.limit.drain());
+            return match charge.limit {
+                Limit::Concurrency { .. } => self.slots_account(now, charge, terms, keep, beside.slot.unwrap_or_default()),
+                _ => self.share_account(now, charge, terms, keep),
+            };
         }
         let terms = Terms::new(&holding, charge.floor, Period::of(charge.limit), view, drift);
         let bucket = Bucket::settled(self.stored(now, &charge.budget), &terms, &record.history(&charge.budget), now);
@@ -260,6 +275,7 @@ impl MemoryStore {
         let budget = &account.charge.budget;
         match &account.count {
             Count::Bucket(terms, bucket) => self.keep(now, budget, *bucket, terms),
+            Count::Slots(_, keep, id) => self.keep_slots(now, budget, *keep, taken.then_some((*id, account.charge.cost))),
             Count::Log(_, keep) => self.keep_log(now, budget, *keep, taken.then_some(account.charge.cost)),
             Count::Sliding(_, window, count) => self.keep_count(now, budget, *window, *count),
             // what a window that was burnt came to is not known before it is told, so it is not written down

@@ -20,7 +20,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTIC
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quorate_limiter::hold::Settled;
-use quorate_shared::api::{CheckAnswer, LimitState, SettleAnswer};
+use quorate_shared::api::{CheckAnswer, LimitState, ReleaseAnswer, SettleAnswer};
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use serde::Serialize;
@@ -69,6 +69,11 @@ impl Answer {
         Self::ok(json(&SettleAnswer { settled: true, cost, returned, owed }), RateLimitFields::default())
     }
 
+    /// The answer to a release.
+    pub fn of_release(released: bool) -> Self {
+        Self::ok(json(&ReleaseAnswer { released }), RateLimitFields::default())
+    }
+
     /// The answer to an array of checks: `[{"status": …, "body": …}, …]`.
     pub fn of_many(answers: &[Self]) -> Self {
         let mut body = Vec::with_capacity(answers.iter().map(|a| a.body.len() + 32).sum());
@@ -102,7 +107,7 @@ impl Answer {
         let answer = CheckAnswer {
             decision: "allow".to_owned(),
             limits: verdict.limits.iter().map(limit_state).collect(),
-            slot: None,
+            slot: verdict.slot.map(|id| id.to_string()),
             reservation: verdict.reservation.map(|id| id.to_string()),
         };
         Self::ok(json(&answer), RateLimitFields::of(&verdict.limits, None))

@@ -6,6 +6,7 @@
 //! | `POST /v1/checks` | an array of the above, decided and answered in order: `[{"status": 200, "body": {…}}, …]` |
 //! | `POST /v1/reserve` | the same with an estimated cost, and a `reservation` |
 //! | `POST /v1/settle` | the true cost takes the place of the estimate |
+//! | `POST /v1/release` | a concurrency slot is given back |
 //! | `GET /v1/status` | the region as this agent sees it |
 //! | `GET /healthz` | 200 while this is served |
 //! | `GET /readyz` | 200, or a problem that says what is missing |
@@ -53,6 +54,9 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Puts the true cost in the place of an estimate; `None` if there is no such reservation any more.
     fn settle(&self, reservation: HoldId, cost: MicroTokens) -> impl Future<Output = Result<Option<Settled>, DecideError>> + Send;
+
+    /// Gives slots back. False if they have ended, or were given back before.
+    fn release(&self, slot: HoldId) -> impl Future<Output = Result<bool, DecideError>> + Send;
 
     /// The region as this agent sees it.
     fn status(&self) -> AgentStatus;
@@ -107,6 +111,7 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
         .route("/v1/checks", post(checks::<D>))
         .route("/v1/reserve", post(reserve::<D>))
         .route("/v1/settle", post(settle::<D>))
+        .route("/v1/release", post(release::<D>))
         .route("/v1/status", get(status::<D>))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz::<D>))
@@ -151,6 +156,17 @@ async fn settle<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBod
     };
     match door.decider.settle(settlement.reservation, settlement.cost).await {
         Ok(settled) => Answer::of_settlement(settled),
+        Err(error) => undecided(&error, &door.waiting(), ""),
+    }
+}
+
+async fn release<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBody(body): JsonBody) -> Answer {
+    let slot = match read::release(&body) {
+        Ok(slot) => slot,
+        Err(mistakes) => return Answer::problem(problems::invalid_request(mistakes)),
+    };
+    match door.decider.release(slot).await {
+        Ok(released) => Answer::of_release(released),
         Err(error) => undecided(&error, &door.waiting(), ""),
     }
 }

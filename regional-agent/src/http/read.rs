@@ -1,4 +1,4 @@
-//! Bodies of `POST /v1/check`, `/v1/checks`, `/v1/reserve` and `/v1/settle`, read strictly.
+//! Bodies of `POST /v1/check`, `/v1/checks`, `/v1/reserve`, `/v1/settle` and `/v1/release`, read strictly.
 //!
 //! | what | at most |
 //! |---|---|
@@ -28,7 +28,7 @@ use std::time::Duration;
 
 mod settlement;
 
-pub use settlement::{Settlement, settlement};
+pub use settlement::{Settlement, release, settlement};
 
 /// Attributes of one check.
 pub const MOST_ATTRIBUTES: usize = 64;

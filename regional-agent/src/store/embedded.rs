@@ -4,7 +4,7 @@ use super::Usages;
 use crate::clock::LocalClock;
 use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
-use quorate_limiter::hold::{HoldId, NewHold, SettleReply};
+use quorate_limiter::hold::{Beside, HoldId, SettleReply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
@@ -42,13 +42,18 @@ impl Default for Embedded {
 
 impl Embedded {
     /// See [`super::Store::decide`].
-    pub fn decide(&self, question: &Question, hold: Option<&NewHold>) -> Reply {
-        self.state.lock().decide_holding(self.now(), question, hold)
+    pub fn decide(&self, question: &Question, beside: &Beside) -> Reply {
+        self.state.lock().decide_beside(self.now(), question, beside)
     }
 
     /// See [`super::Store::settle`].
     pub fn settle(&self, hold: HoldId, cost: MicroTokens) -> SettleReply {
         self.state.lock().settle_hold(self.now(), hold, cost)
+    }
+
+    /// See [`super::Store::release`].
+    pub fn release(&self, slot: HoldId) -> bool {
+        self.state.lock().release(self.now(), slot)
     }
 
     /// See [`super::Store::load`].

@@ -1,7 +1,7 @@
 //! What is kept beside a decision: a hold of what was charged, and the answer, for a retry.
 
 use quorate_limiter::decision::{Decision, Reply};
-use quorate_limiter::hold::{HoldId, NewHold};
+use quorate_limiter::hold::{Beside, HoldId};
 use std::time::Duration;
 
 /// How long a region remembers a request id.
@@ -16,8 +16,8 @@ pub type Hash = [u8; 16];
 /// What is to be kept beside a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// What is charged is an estimate, to be settled by this.
-    pub hold: Option<NewHold>,
+    /// A hold of what is charged, and slots.
+    pub beside: Beside,
     /// The answer, for whoever makes the same attempt again.
     pub attempt: Option<Attempt>,
 }
@@ -52,6 +52,8 @@ pub enum Said {
 pub struct Again {
     /// What was charged then, if it is held.
     pub hold: Option<HoldId>,
+    /// By what the slots that were taken then are given back.
+    pub slot: Option<HoldId>,
     /// See [`Decision::allowed`].
     pub allowed: bool,
     /// All of it, unless the policies have changed so that it does not tell of the same charges.

@@ -123,7 +123,7 @@ impl Store {
     /// this process remembers no attempts: whoever asks it does.
     pub async fn decide(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
         match self {
-            Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, keep.hold.as_ref()), remembered: true }),
+            Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, &keep.beside), remembered: true }),
             Self::Redis(store) => store.decide_keeping(question, keep).await,
         }
     }
@@ -133,6 +133,14 @@ impl Store {
         match self {
             Self::Embedded(store) => Ok(store.settle(hold, cost)),
             Self::Redis(store) => store.settle(hold, cost).await,
+        }
+    }
+
+    /// Gives slots back. False if they have ended, or were given back before.
+    pub async fn release(&self, slot: HoldId) -> Result<bool, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.release(slot)),
+            Self::Redis(store) => store.release(slot).await,
         }
     }
 

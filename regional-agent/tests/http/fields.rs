@@ -56,7 +56,7 @@ fn verdicts() -> impl Strategy<Value = Verdict> {
     (any::<bool>(), (decision(0), decision(1), decision(2)), 0..=3_usize).prop_map(|(allowed, (a, b, c), count)| {
         let mut limits = vec![a, b, c];
         limits.truncate(count);
-        Verdict { allowed, limits, reservation: None }
+        Verdict { allowed, limits, reservation: None, slot: None }
     })
 }
 

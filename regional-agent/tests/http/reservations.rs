@@ -125,3 +125,22 @@ async fn every_mistake_of_a_settlement_is_named() {
     let not_json = settle(&Scripted::allowing(), "{").await;
     assert_eq!(not_json.problem().errors[0].line, Some(1));
 }
+
+#[tokio::test]
+async fn a_slot_is_shown_and_given_back() {
+    let verdict = Verdict { slot: Some(HoldId::from_bits(10)), ..allowed(vec![write_api(41)]) };
+    let decider = Scripted::saying(Ok(verdict));
+    let slot = post(before(&decider), "/v1/check", RESERVE).await.json()["slot"].clone();
+    assert_eq!(slot, json!("0000000000000000000000000000000a"));
+    let many = post(before(&decider), "/v1/checks", format!("[{RESERVE}]")).await.json();
+    assert_eq!(many[0]["body"]["slot"], slot);
+    let release = async |body: String| post(before(&decider), "/v1/release", body).await;
+    assert_eq!(release(json!({ "slot": slot }).to_string()).await.json(), json!({"released": true}));
+    let other = release(json!({ "slot": "0".repeat(32) }).to_string()).await;
+    assert_eq!((other.status.as_u16(), other.json()), (200, json!({"released": false})));
+    for (body, pointer) in [("{}", "/slot"), (r#"{"slot":"x"}"#, "/slot"), (r#"{"slot":1}"#, "/slot"), ("7", "")] {
+        let wrong = release(body.to_owned()).await;
+        assert_eq!((wrong.status.as_u16(), wrong.kind().as_str()), (400, "invalid-request"), "{body}");
+        assert_eq!(wrong.problem().errors[0].pointer, pointer, "{body}");
+    }
+}

@@ -86,6 +86,10 @@ impl Decider for Scripted {
         self.settles.lock().unwrap().clone()
     }
 
+    async fn release(&self, slot: HoldId) -> Result<bool, DecideError> {
+        Ok(slot == HoldId::from_bits(10))
+    }
+
     fn status(&self) -> AgentStatus {
         AgentStatus {
             region: "eu".into(),
@@ -111,12 +115,12 @@ impl Decider for Scripted {
 
 /// A verdict that lets the request go on.
 pub fn allowed(limits: Vec<PolicyDecision>) -> Verdict {
-    Verdict { allowed: true, limits, reservation: None }
+    Verdict { allowed: true, limits, reservation: None, slot: None }
 }
 
 /// A verdict that does not.
 pub fn refused(limits: Vec<PolicyDecision>) -> Verdict {
-    Verdict { allowed: false, limits, reservation: None }
+    Verdict { allowed: false, limits, reservation: None, slot: None }
 }
 
 /// Whole tokens.

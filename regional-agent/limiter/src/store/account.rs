@@ -5,6 +5,7 @@ use crate::decision::{Charge, LimitDecision};
 use crate::hold::{HoldId, Part, Place};
 use crate::share::ShareTerms;
 use crate::sliding::WindowCount;
+use crate::slots::Slots;
 use crate::use_log::UseLog;
 use crate::window::Purse;
 use quorate_shared::time::StoreTime;
@@ -24,6 +25,8 @@ pub(super) enum Count {
     /// With the length of a window.
     Sliding(ShareTerms, Duration, WindowCount),
     Window(Purse),
+    /// With how long a slot lasts, and the id by which it is taken.
+    Slots(ShareTerms, Duration, HoldId),
 }
 
 impl Account<'_> {
@@ -33,8 +36,8 @@ impl Account<'_> {
             Count::Bucket(_, bucket) => bucket.take(self.charge.cost),
             Count::Sliding(_, _, count) => count.current = count.current.saturating_add(self.charge.cost),
             Count::Window(purse) => purse.spend(self.charge.cost),
-            // a log is long: what is taken is added where it is kept
-            Count::Log(..) => {}
+            // these are long: what is taken is added where it is kept
+            Count::Log(..) | Count::Slots(..) => {}
         }
     }
 
@@ -43,13 +46,20 @@ impl Account<'_> {
         let estimate = self.charge.cost;
         let place = match &mut self.count {
             Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(id, estimate, terms)),
+            Count::Slots(_, _, slot) => Place::Slot(*slot),
             Count::Log(..) | Count::Sliding(..) | Count::Window(_) => return None,
         };
         Some(Part { budget: self.charge.budget.clone(), estimate, place })
     }
 
-    /// In the words of the answer; `log` is that of the budget, as it is kept after the decision.
-    pub fn decision(&self, now: StoreTime, log: Option<&UseLog>) -> LimitDecision {
+    /// The slot that was taken, and how long it lasts.
+    pub fn slot(&self) -> Option<(Part, Duration)> {
+        let Count::Slots(_, keep, slot) = &self.count else { return None };
+        Some((Part { budget: self.charge.budget.clone(), estimate: self.charge.cost, place: Place::Slot(*slot) }, *keep))
+    }
+
+    /// In the words of the answer; `log` and `slots` are those of the budget, as they are kept after the decision.
+    pub fn decision(&self, now: StoreTime, log: Option<&UseLog>, slots: Option<&Slots>) -> LimitDecision {
         match &self.count {
             Count::Bucket(terms, bucket) => Standing::of(bucket, terms, self.fits).decision(self.charge.cost, terms.period),
             Count::Log(terms, keep) => {
@@ -59,6 +69,10 @@ impl Account<'_> {
             Count::Sliding(terms, window, count) => {
                 let weighed = count.weighed(*window, now);
                 terms.standing(self.fits).weighed(&weighed, self.charge.cost).decision(self.charge.cost)
+            }
+            Count::Slots(terms, keep, _) => {
+                let empty = terms.standing(self.fits);
+                slots.map_or(empty, |slots| empty.held(slots, now, *keep, self.charge.cost)).decision(self.charge.cost)
             }
             Count::Window(purse) => purse.standing(self.fits).decision(self.charge.cost),
         }

@@ -4,7 +4,7 @@ use crate::region::*;
 use proptest::prelude::*;
 use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::estimates::{GENERATION, half};
-use quorate_limiter::hold::{HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 fn reserve(region: &mut Region, charge: &Charge, id: u128, life: Duration) -> bool {
     let question = Question { view: region.view.clone(), drift: region.drift, charges: vec![charge.clone()] };
     let hold = NewHold { id: HoldId::from_bits(id), life };
-    match region.store.decide_holding(region.now, &question, Some(&hold)) {
+    match region.store.decide_beside(region.now, &question, &Beside { hold: Some(hold), slot: None }) {
         Reply::Decided(decision) => decision.allowed,
         other => panic!("not decided: {other:?}"),
     }

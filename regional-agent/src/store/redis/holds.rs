@@ -20,9 +20,8 @@ impl RedisStore {
     /// Adds the keys of what is to be kept beside a decision; gives the arguments for it.
     pub(super) fn keep(&self, question: &Question, keep: &Keep, keys: &mut Vec<String>) -> Vec<String> {
         let charges = keys.len();
-        if let Some(hold) = &keep.hold {
-            keys.push(self.keys.hold(hold.id));
-        }
+        let ids = keep.beside.hold.map(|hold| hold.id).into_iter().chain(keep.beside.slot);
+        keys.extend(ids.map(|id| self.keys.hold(id)));
         if let Some(attempt) = &keep.attempt {
             keys.extend([self.keys.attempt(&attempt.key), self.keys.tally()]);
         }
@@ -41,8 +40,7 @@ impl RedisStore {
             if let Some(settled) = settled(&text)? {
                 return Ok(SettleReply::Settled(settled));
             }
-            let charged = text.lines().skip(1).filter_map(|line| line.split(' ').next()).map(str::to_owned);
-            let keys = [self.keys.lease.clone(), key.clone()].into_iter().chain(charged).collect();
+            let keys = self.charged_keys(&key, &text);
             let call = Call { script: &self.scripts.settle, keys, arguments: vec![text, cost.0.to_string()] };
             let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;
             match status.as_str() {
@@ -53,6 +51,32 @@ impl RedisStore {
             }
         }
         Ok(SettleReply::Ended)
+    }
+
+    /// See [`crate::store::Store::release`].
+    pub async fn release(&self, slot: HoldId) -> Result<bool, StoreError> {
+        let key = self.keys.hold(slot);
+        let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), self.decision_timeout).await?;
+        let Some(text) = query.0 else { return Ok(false) };
+        if settled(&text)?.is_some() {
+            return Ok(false);
+        }
+        let keys = self.charged_keys(&key, &text);
+        let call = Call { script: &self.scripts.release, keys, arguments: vec![text] };
+        let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;
+        match status.as_str() {
+            "released" => words.flag(),
+            // another one was faster
+            "changed" => Ok(false),
+            "no-record" => Err(StoreError::Unreachable("no session with the store yet".into())),
+            other => Err(unreadable(other)),
+        }
+    }
+
+    /// The record, what is held, and every key that it names.
+    fn charged_keys(&self, key: &str, text: &str) -> Vec<String> {
+        let charged = text.lines().skip(1).filter_map(|line| line.split(' ').next());
+        [self.keys.lease.as_str(), key].into_iter().chain(charged).map(str::to_owned).collect()
     }
 }
 

@@ -18,7 +18,6 @@ use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
-use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime};
 use script::{Script, Scripts};
 use std::collections::BTreeMap;
@@ -109,7 +108,6 @@ impl RedisStore {
     /// See [`super::Store::decide`].
     pub async fn decide_keeping(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
         debug_assert!(question.budgets_differ(), "two charges on one budget");
-        counts(&question.charges)?;
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
         let mut call = Call { script: &self.scripts.decide, keys, arguments: Vec::new() };
         let beside = self.keep(question, keep, &mut call.keys);
@@ -127,7 +125,6 @@ impl RedisStore {
 
     /// See [`super::Store::usage`].
     pub async fn usage(&self, charges: &[Charge], drift: Drift) -> Result<Usages, LeaseError> {
-        counts(charges)?;
         let mut all = Usages::default();
         for part in parts(charges) {
             let of = self.usage_of(part, drift).await?;
@@ -206,14 +203,6 @@ impl RedisStore {
 /// What one script takes at most, time and again; one part of nothing if there is nothing.
 fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
     all.chunks(BUDGETS_AT_ONCE).chain(all.is_empty().then_some(all))
-}
-
-/// Refuses what no script counts.
-fn counts(charges: &[Charge]) -> Result<(), StoreError> {
-    match charges.iter().find(|charge| matches!(charge.limit, Limit::Concurrency { .. })) {
-        Some(other) => Err(StoreError::Refused(format!("it does not count by {}", other.limit.algorithm()))),
-        None => Ok(()),
-    }
 }
 
 fn never_told() -> StoreError {

@@ -5,12 +5,14 @@ use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::estimates::{GENERATION, LIFE_WITH_ESTIMATES};
 use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
+use quorate_limiter::slots::MOST_SLOTS;
 use quorate_shared::policy::MAX_LOG_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
 
 /// Sets `now`, in microseconds, from the clock of the Redis host.
 const CLOCK: &str = include_str!("../scripts/clock.lua");
 const LEASE: &str = include_str!("../scripts/lease.lua");
+const SLOTS: &str = include_str!("../scripts/slots.lua");
 const KEEP: &str = include_str!("../scripts/keep.lua");
 const BUCKET: &str = include_str!("../scripts/bucket.lua");
 const SHARE: &str = include_str!("../scripts/share.lua");
@@ -50,6 +52,8 @@ pub struct Scripts {
     pub decide: Script,
     /// The settlement of a hold.
     pub settle: Script,
+    /// The return of slots.
+    pub release: Script,
     /// A new session.
     pub open: Script,
     /// The number of a heartbeat.
@@ -80,21 +84,22 @@ impl Scripts {
             Script::new(&all)
         };
         Self {
-            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
-            settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/settle.lua")]),
+            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
+            settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, include_str!("../scripts/settle.lua")]),
+            release: script(&[LEASE, BUCKET, SHARE, LOG, SLOTS, include_str!("../scripts/release.lua")]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
             take: script(&[LEASE, include_str!("../scripts/take.lua")]),
             write: script(&[LEASE, BUCKET, include_str!("../scripts/write.lua")]),
             grant: script(&[LEASE, include_str!("../scripts/grant.lua")]),
             finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
-            usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, WINDOW, include_str!("../scripts/usage.lua")]),
+            usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, include_str!("../scripts/usage.lua")]),
         }
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 9] {
-        [&self.decide, &self.settle, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
+    pub fn all(&self) -> [&Script; 10] {
+        [&self.decide, &self.settle, &self.release, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
     }
 }
 
@@ -104,6 +109,7 @@ fn constants() -> String {
     let seconds = |name: &str, span: std::time::Duration| format!("local {name} = {}\n", span.as_secs());
     [
         format!("local MAX_EXACT = {MAX_EXACT}\n"),
+        format!("local MOST_SLOTS = {MOST_SLOTS}\n"),
         format!("local MAX_LOG_ENTRIES = {MAX_LOG_ENTRIES}\n"),
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),

@@ -17,6 +17,11 @@ pub fn log(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
     [vec!["log".to_owned()], terms(charge, view, drift)].concat()
 }
 
+/// How a charge on slots is counted, and what that needs.
+pub fn slots(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
+    [vec!["slots".to_owned()], terms(charge, view, drift)].concat()
+}
+
 /// How a charge on windows of this length is counted, and what that needs.
 pub fn sliding(charge: &Charge, window: Duration, view: &LeaseView, drift: Drift) -> Vec<String> {
     [vec!["sliding".to_owned(), micros(window)], terms(charge, view, drift)].concat()
@@ -27,6 +32,7 @@ pub fn usage(limit: Limit, drift: Drift) -> Vec<String> {
     let keep = micros(drift.stretch(limit.drain()));
     match limit {
         Limit::SlidingWindow { window, .. } => vec!["sliding".to_owned(), micros(window), keep],
+        Limit::Concurrency { .. } => vec!["slots".to_owned(), keep],
         _ => vec!["log".to_owned(), keep],
     }
 }
@@ -48,7 +54,7 @@ fn micros(span: Duration) -> String {
     span.as_micros().to_string()
 }
 
-/// The answer of `log_account`.
+/// The answer of `log_account` and of `slots_account`.
 pub fn log_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
     let first = standing(words)?;
     let standing = ShareStanding { counted: words.micro_tokens()?, admits_in: words.span()?, empty_in: words.span()?, ..first };

@@ -128,9 +128,10 @@ fn charged(charge: &Charge, at: StoreTime, view: &LeaseView, drift: Drift) -> Ve
     let cost = charge.cost.0.min(MAX_EXACT + 1);
     let kind = match charge.limit {
         Limit::SlidingLog { .. } => shares::log(charge, view, drift),
+        Limit::Concurrency { .. } => shares::slots(charge, view, drift),
         Limit::SlidingWindow { window, .. } => shares::sliding(charge, window, view, drift),
         Limit::FixedWindow { window, .. } => windows::window(charge, window.at(at)),
-        _ => bucket(charge),
+        Limit::TokenBucket { .. } => bucket(charge),
     };
     [vec![cost.to_string(), flag(charge.enforced)], kind].concat()
 }
@@ -144,11 +145,12 @@ fn bucket(charge: &Charge) -> Vec<String> {
 }
 
 /// Arguments of `decide.lua` for what is to be kept, but the number of its keys.
-pub fn kept(question: &Question, keep: &Keep) -> [String; 4] {
+pub fn kept(question: &Question, keep: &Keep) -> [String; 5] {
     let none = || "-".to_owned();
-    let (id, life) = keep.hold.map_or((none(), none()), |hold| (hold.id.to_string(), hold.life.as_millis().to_string()));
+    let (id, life) = keep.beside.hold.map_or((none(), none()), |hold| (hold.id.to_string(), hold.life.as_millis().to_string()));
     let (content, charges) = keep.attempt.map_or((none(), none()), |attempt| (hex(&attempt.content), hex(&charges_hash(question))));
-    [id, life, content, charges]
+    let slot = keep.beside.slot.map_or_else(none, |id| id.to_string());
+    [id, life, slot, content, charges]
 }
 
 /// Of the budgets that are charged, how they are counted, and how much.
@@ -243,6 +245,14 @@ impl Words {
         text.parse().map_err(|_| unreadable(&text))
     }
 
+    /// The id of a hold, or none.
+    fn hold(&mut self) -> Result<Option<HoldId>, StoreError> {
+        match self.text()?.as_str() {
+            "-" => Ok(None),
+            id => id.parse().map(Some).map_err(|_| unreadable(id)),
+        }
+    }
+
     /// A truth value.
     pub fn flag(&mut self) -> Result<bool, StoreError> {
         Ok(self.number()? == 1)
@@ -308,22 +318,19 @@ fn decision(question: &Question, words: &mut Words) -> Result<Decision, StoreErr
 
 fn again(question: &Question, words: &mut Words) -> Result<Again, StoreError> {
     let same_charges = words.flag()?;
-    let hold = match words.text()?.as_str() {
-        "-" => None,
-        id => Some(id.parse().map_err(|_| unreadable(id))?),
-    };
+    let (hold, slot) = (words.hold()?, words.hold()?);
     match same_charges {
-        true => decision(question, words).map(|decision| Again { hold, allowed: decision.allowed, decision: Some(decision) }),
-        false => Ok(Again { hold, allowed: words.flag()?, decision: None }),
+        true => decision(question, words).map(|decision| Again { hold, slot, allowed: decision.allowed, decision: Some(decision) }),
+        false => Ok(Again { hold, slot, allowed: words.flag()?, decision: None }),
     }
 }
 
 fn limit_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
     match charge.limit {
-        Limit::SlidingLog { .. } => shares::log_decision(charge, words),
+        Limit::SlidingLog { .. } | Limit::Concurrency { .. } => shares::log_decision(charge, words),
         Limit::SlidingWindow { window, .. } => shares::sliding_decision(charge, window, words),
         Limit::FixedWindow { .. } => windows::decision(charge, words),
-        _ => bucket_decision(charge, words),
+        Limit::TokenBucket { .. } => bucket_decision(charge, words),
     }
 }
 

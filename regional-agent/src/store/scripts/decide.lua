@@ -16,6 +16,7 @@ if view.leased or view.whole then
   end
 end
 
+view.slot = slot and slot.id or NO_ESTIMATES.era
 if attempt then
   local answer = repeated(view)
   if answer then
@@ -37,7 +38,7 @@ local known = redis.call('HMGET', lease, unpack(fields))
 -- clock shows another window than the arguments are for. An account says whether the cost fits and whether
 -- that rests on a lease, takes it, makes it an estimate of a hold, keeps what is to be kept (whether it was
 -- taken or not), and answers.
-local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account, window = window_account}
+local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account, slots = slots_account, window = window_account}
 
 local accounts, allowed, a = {}, true, 9
 for i = 1, charges do
@@ -57,8 +58,8 @@ for _, account in ipairs(accounts) do
     local taken = allowed and account.fits
     if taken then
       account.take()
-      if hold and account.reserve then
-        account.ticket = account.reserve(hold.id)
+      if account.reserve and (hold or account.slot) then
+        account.ticket = account.reserve(hold and hold.id)
       end
     end
     account.keep(taken)
@@ -67,8 +68,8 @@ for _, account in ipairs(accounts) do
     reply[#reply + 1] = word
   end
 end
-if hold and allowed then
-  keep_hold(accounts)
+if allowed then
+  keep_beside(accounts)
 end
 if attempt then
   reply[#reply + 1] = remember(accounts, reply)

@@ -1,17 +1,22 @@
 -- What is kept beside the charges: a hold, by which they are settled later, and the answer, for a retry.
 --
--- The last argument says how many keys follow those of the charges. If any do, the four before it are the id and
--- the life of the hold ('-': none), and the hashes of what the attempt asks ('-': none) and of its charges.
+-- The last argument says how many keys follow those of the charges. If any do, the five before it are the id and
+-- the life of the hold ('-': none), the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and
+-- of its charges.
 local more = tonumber(ARGV[#ARGV])
-local charges, hold, attempt = #KEYS - 1 - more, nil, nil
+local charges, hold, slot, attempt = #KEYS - 1 - more, nil, nil, nil
 if more > 0 then
-  local a, key = #ARGV - 4, charges + 2
+  local a, key = #ARGV - 5, charges + 2
   if ARGV[a] ~= '-' then
     hold = {id = ARGV[a], life = ARGV[a + 1], key = KEYS[key]}
     key = key + 1
   end
   if ARGV[a + 2] ~= '-' then
-    attempt = {content = ARGV[a + 2], charges = ARGV[a + 3], key = KEYS[key], tally = KEYS[key + 1]}
+    slot = {id = ARGV[a + 2], key = KEYS[key]}
+    key = key + 1
+  end
+  if ARGV[a + 3] ~= '-' then
+    attempt = {content = ARGV[a + 3], charges = ARGV[a + 4], key = KEYS[key], tally = KEYS[key + 1]}
   end
 end
 
@@ -58,7 +63,7 @@ local function remember(accounts, reply)
   local allowed = reply[2] == '1'
   local words = {
     attempt.content, attempt.charges, leased and allowed and '1' or '0', record[6] or '-',
-    hold and allowed and hold.id or '-',
+    hold and allowed and hold.id or '-', slot and slot.life and slot.id or '-',
   }
   for i = 2, #reply do
     words[#words + 1] = reply[i]
@@ -69,12 +74,27 @@ local function remember(accounts, reply)
 end
 
 -- Keeps what was charged: when the state was last lost, and for each budget its key, the estimate and a ticket.
-local function keep_hold(accounts)
+local function keep_charges(key, life, accounts, which)
   local lines = {record[11] or '-'}
   for i, account in ipairs(accounts) do
-    if account.ticket then
+    if account.ticket and which(account) then
       lines[#lines + 1] = KEYS[i + 1] .. ' ' .. int(account.cost) .. ' ' .. account.ticket
     end
   end
-  redis.call('SET', hold.key, table.concat(lines, '\n'), 'PX', hold.life)
+  redis.call('SET', key, table.concat(lines, '\n'), 'PX', life)
+end
+
+-- Keeps the hold, and the slots that were taken for as long as they last.
+local function keep_beside(accounts)
+  for _, account in ipairs(accounts) do
+    if slot and account.slot and account.ticket then
+      slot.life = math.max(slot.life or 0, account.slot)
+    end
+  end
+  if slot and slot.life then
+    keep_charges(slot.key, int(share_life(slot.life)), accounts, function(account) return account.slot end)
+  end
+  if hold then
+    keep_charges(hold.key, hold.life, accounts, function() return true end)
+  end
 end

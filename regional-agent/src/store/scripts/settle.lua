@@ -14,12 +14,16 @@ for key, estimate, kind, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) (%S+) (
   if key ~= KEYS[i] then
     error('undeclared key ' .. key)
   end
-  local returned, owed = 0, math.max(0, cost - tonumber(estimate))
-  -- what was charged before a loss of state is not corrected
-  if lost_then == (record[11] or '-') then
-    returned, owed = settlers[kind](key, tonumber(estimate), cost, ticket)
+  if kind == 'slot' then
+    release_slot(key, ticket, tonumber(estimate))
+  else
+    local returned, owed = 0, math.max(0, cost - tonumber(estimate))
+    -- what was charged before a loss of state is not corrected
+    if lost_then == (record[11] or '-') then
+      returned, owed = settlers[kind](key, tonumber(estimate), cost, ticket)
+    end
+    least, most = math.min(least or returned, returned), math.max(most, owed)
   end
-  least, most = math.min(least or returned, returned), math.max(most, owed)
 end
 local words = {'settled', int(cost), int(least or 0), int(most)}
 redis.call('SET', KEYS[2], table.concat(words, ' '), 'KEEPTTL')

@@ -7,7 +7,7 @@ note_clock(now)
 -- What a budget comes to, by how it is counted. Each is given the key, what the record knows of the last
 -- change of its policy, and the place of its arguments; it gives a number as text and the place after its
 -- arguments, or no number if the clock shows another window than the arguments are for.
-local usages = {log = log_usage, sliding = sliding_usage, window = window_usage}
+local usages = {log = log_usage, sliding = sliding_usage, slots = slots_usage, window = window_usage}
 
 local reply, a = {'done', int(clock), lost_at and int(lost_at) or '-'}, 2
 for i = 2, #KEYS do

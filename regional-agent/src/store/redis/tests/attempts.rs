@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::keep::{Again, MOST_ATTEMPTS};
-use quorate_limiter::hold::{HoldId, NewHold};
+use quorate_limiter::hold::{Beside, HoldId, NewHold};
 use quorate_limiter::record::Finish;
 use rustix::process::Signal;
 
@@ -13,7 +13,7 @@ fn limit() -> Charge {
 }
 
 fn attempt(key: u8, content: u8) -> Keep {
-    Keep { hold: None, attempt: Some(Attempt { key: [key; 16], content: [content; 16] }) }
+    Keep { beside: Beside::default(), attempt: Some(Attempt { key: [key; 16], content: [content; 16] }) }
 }
 
 async fn ask(store: &RedisStore, charge: &Charge, keep: &Keep) -> Said {
@@ -39,7 +39,7 @@ async fn two_agents_of_a_region_charge_an_id_once() {
     let (one, two) = (store(&server), store(&server));
     begin(&one).await.expect("begun");
     let decision = first(ask(&one, &limit(), &attempt(1, 1)).await);
-    let again = Said::Again(Again { hold: None, allowed: true, decision: Some(decision.clone()) });
+    let again = Said::Again(Again { hold: None, slot: None, allowed: true, decision: Some(decision.clone()) });
     assert_eq!(ask(&two, &limit(), &attempt(1, 1)).await, again);
     assert_eq!(ask(&one, &limit(), &attempt(1, 1)).await, again);
     assert_eq!((left(&two).await, decision.limits[0].remaining), (9, tokens(9)));
@@ -57,7 +57,7 @@ async fn a_refusal_is_the_answer_too() {
     assert!(decide(&store, std::slice::from_ref(&all)).await.allowed);
     let refused = first(ask(&store, &all, &attempt(1, 1)).await);
     assert!(!refused.allowed && refused.limits[0].retry_after.is_some());
-    let again = Again { hold: None, allowed: false, decision: Some(refused) };
+    let again = Again { hold: None, slot: None, allowed: false, decision: Some(refused) };
     assert_eq!(ask(&store, &all, &attempt(1, 1)).await, Said::Again(again));
 }
 
@@ -66,9 +66,9 @@ async fn the_reservation_of_the_first_answer_is_part_of_it() {
     let server = Server::start();
     let store = store(&server);
     begin(&store).await.expect("begun");
-    let hold = |bits| Some(NewHold { id: HoldId::from_bits(bits), life: HOUR / 60 });
-    first(ask(&store, &limit(), &Keep { hold: hold(7), ..attempt(1, 1) }).await);
-    let Said::Again(again) = ask(&store, &limit(), &Keep { hold: hold(8), ..attempt(1, 1) }).await else { panic!("not again") };
+    let hold = |bits| Beside { hold: Some(NewHold { id: HoldId::from_bits(bits), life: HOUR / 60 }), slot: None };
+    first(ask(&store, &limit(), &Keep { beside: hold(7), ..attempt(1, 1) }).await);
+    let Said::Again(again) = ask(&store, &limit(), &Keep { beside: hold(8), ..attempt(1, 1) }).await else { panic!("not again") };
     assert_eq!(again.hold, Some(HoldId::from_bits(7)));
 }
 
@@ -101,7 +101,7 @@ async fn after_a_change_of_policies_the_verdict_stands_without_its_details() {
     begin(&store).await.expect("begun");
     first(ask(&store, &limit(), &attempt(1, 1)).await);
     let changed = Charge { cost: tokens(2), ..limit() };
-    assert_eq!(ask(&store, &changed, &attempt(1, 1)).await, Said::Again(Again { hold: None, allowed: true, decision: None }));
+    assert_eq!(ask(&store, &changed, &attempt(1, 1)).await, Said::Again(Again { hold: None, slot: None, allowed: true, decision: None }));
     assert_eq!(left(&store).await, 9);
 }
 

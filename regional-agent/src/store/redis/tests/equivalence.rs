@@ -9,9 +9,10 @@ use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, bucke
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
-use quorate_limiter::hold::{HoldId, NewHold};
+use quorate_limiter::hold::{Beside, HoldId, NewHold};
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
+use quorate_limiter::slots::Slots;
 use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_limiter::use_log::UseLog;
 use quorate_limiter::window::Units;
@@ -34,6 +35,8 @@ struct Both<'a> {
     kept: [Kept; SUBJECTS],
     /// Holds that were asked for.
     holds: Vec<HoldId>,
+    /// Slots that may have been taken.
+    slots: Vec<HoldId>,
 }
 
 /// How a budget is kept, until when, and since when so.
@@ -111,6 +114,7 @@ impl Both<'_> {
             Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
             Operation::Decide { charges, view, former, reserve } => self.decide(charges, view, *former, *reserve),
             Operation::Settle { which, cost } => self.settle(which, MicroTokens(*cost)),
+            Operation::Release { which } => self.release(which),
             Operation::Usage { asked } => self.usage(asked),
             Operation::Open { newer, burn, policies } => {
                 let opening = Opening { session: self.record().session + newer, nonce: u64::MAX - newer, burn: *burn, policies: *policies };
@@ -133,6 +137,16 @@ impl Both<'_> {
             Operation::Write { response, view, settlements, grants } => self.write(*response, view, settlements, grants),
             Operation::Finish { response, policies, flags, changed, ahead } => self.finish(*response, *policies, *flags, *changed, *ahead),
         }
+    }
+
+    fn release(&mut self, which: &prop::sample::Index) -> TestCaseResult {
+        let Some(id) = self.slots.get(which.index(self.slots.len().max(1))).copied() else { return Ok(()) };
+        if self.memory.record(self.now).is_none() {
+            return Ok(());
+        }
+        let expected = self.memory.release(self.now, id);
+        prop_assert_eq!(self.runtime.block_on(self.redis.release(id)), Ok(expected), "{:?}", id);
+        Ok(())
     }
 
     fn settle(&mut self, which: &prop::sample::Index, cost: MicroTokens) -> TestCaseResult {
@@ -162,9 +176,12 @@ impl Both<'_> {
         let question = Question { view: self.view(view), drift: self.drift, charges };
         let id = HoldId::from_bits(self.holds.len() as u128 + 1);
         let hold = reserve.map(|life| NewHold { id, life: Duration::from_millis(life) });
+        let slot = HoldId::from_bits(u128::MAX - self.slots.len() as u128);
+        self.slots.push(slot);
+        let beside = Beside { hold, slot: Some(slot) };
         self.holds.extend(hold.map(|hold| hold.id));
-        let expected = self.memory.decide_holding(self.now, &question, hold.as_ref());
-        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { hold, attempt: None }));
+        let expected = self.memory.decide_beside(self.now, &question, &beside);
+        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { beside, attempt: None }));
         prop_assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }), "{:?}", question);
         Ok(())
     }
@@ -241,7 +258,7 @@ impl Both<'_> {
             }
         }
         let over = |id: &&HoldId| self.memory.hold(**id).is_some_and(|(_, until)| self.now > until);
-        gone.extend(self.holds.iter().filter(over).map(|id| self.redis.keys.hold(*id)));
+        gone.extend(self.holds.iter().chain(&self.slots).filter(over).map(|id| self.redis.keys.hold(*id)));
         self.memory.sweep(self.now);
         if !gone.is_empty() {
             redis::cmd("DEL").arg(gone).exec(self.connection).expect("deleted");
@@ -264,6 +281,7 @@ impl Both<'_> {
         let budget = Self::budget(index);
         let key = self.redis.keys.bucket(&budget);
         let texts: Vec<String> = match self.kinds[index] {
+            Kind::Slots(_) => redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").query(self.connection).expect("it answers"),
             Kind::Log(_) => redis::cmd("LRANGE").arg(&key).arg(0).arg(-1).query(self.connection).expect("it answers"),
             _ => redis::cmd("GET").arg(&key).query::<Option<String>>(self.connection).expect("it answers").into_iter().collect(),
         };
@@ -275,7 +293,10 @@ impl Both<'_> {
         };
         if (&self.kept[index].texts, self.kept[index].until) != (&texts, until) {
             // settling a hold changes a bucket as of its last access, and how long it is kept from then on
-            let since = self.memory.bucket(&budget).map_or(self.now, |(bucket, _)| bucket.last);
+            let changed = self.memory.bucket(&budget).map_or(self.now, |(bucket, _)| bucket.last);
+            // a slot that is given back leaves the others for as long as they were to be kept
+            let same = matches!(self.kinds[index], Kind::Slots(_)) && self.kept[index].until == until;
+            let since = if same { self.kept[index].since } else { changed };
             self.kept[index] = Kept { texts, until, since };
         }
         let life: i64 = redis::cmd("PTTL").arg(&key).query(self.connection).expect("it answers");
@@ -291,8 +312,14 @@ impl Both<'_> {
         let log = self.memory.log(budget).map(|(log, until)| (log_texts(log), until));
         let count = self.memory.count(budget).map(|(count, until)| (vec![count_text(count)], until));
         let units = self.memory.units(budget).map(|(units, until)| (vec![units_text(units)], until));
-        bucket.or(log).or(count).or(units)
+        let slots = self.memory.slots(budget).map(|(slots, until)| (slot_texts(slots), until));
+        bucket.or(log).or(count).or(units).or(slots)
     }
+}
+
+fn slot_texts(slots: &Slots) -> Vec<String> {
+    let entries = slots.entries().flat_map(|(at, id, units)| [format!("{id}:{}", units.0), at.as_micros().to_string()]);
+    [String::new(), format!("-{}", slots.total().0)].into_iter().chain(entries).collect()
 }
 
 pub fn log_texts(log: &UseLog) -> Vec<String> {
@@ -365,6 +392,7 @@ impl Stage {
             kinds,
             kept: Default::default(),
             holds: Vec::new(),
+            slots: Vec::new(),
         };
         for operation in operations {
             both.play(operation)?;

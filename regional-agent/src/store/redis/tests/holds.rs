@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::keep::Keep;
-use quorate_limiter::hold::{HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -12,7 +12,7 @@ fn limit(name: &str) -> Charge {
 
 async fn reserve(store: &RedisStore, id: u128, charges: &[Charge]) -> Decision {
     let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(60) };
-    match store.decide_keeping(&question(charges), &Keep { hold: Some(hold), attempt: None }).await {
+    match store.decide_keeping(&question(charges), &Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None }).await {
         Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
         other => panic!("not decided: {other:?}"),
     }
@@ -106,4 +106,79 @@ async fn after_a_loss_of_state_nothing_is_given_back() {
     assert!(reserve(&store, 1, &[Charge { cost: tokens(5), ..limit("a") }]).await.allowed);
     store.open_session(&Opening { burn: true, ..opening(2) }).await.expect("greater");
     assert_eq!(settle(&store, 1, 0).await, settled(0, 0, 0));
+}
+
+/// So many slots that end by themselves after `max_hold`.
+fn slots(slots: u64, max_hold: Duration) -> Charge {
+    let limit = quorate_shared::policy::Limit::Concurrency { slots: tokens(slots), max_hold };
+    Charge { limit, floor: limit.capacity(), lendable: limit.capacity(), ..self::limit("slots") }
+}
+
+async fn take(store: &RedisStore, id: u128, hold: Option<NewHold>, charges: &[Charge]) -> Decision {
+    let keep = Keep { beside: Beside { hold, slot: Some(HoldId::from_bits(id)) }, attempt: None };
+    match store.decide_keeping(&question(charges), &keep).await {
+        Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
+        other => panic!("not decided: {other:?}"),
+    }
+}
+
+async fn release(store: &RedisStore, id: u128) -> bool {
+    store.release(HoldId::from_bits(id)).await.expect("it answers")
+}
+
+#[tokio::test]
+async fn a_slot_is_given_back_once_by_its_id_through_any_agent() {
+    let server = Server::start();
+    let (one, two) = (store(&server), store(&server));
+    begin(&one).await.expect("begun");
+    let limit = slots(2, HOUR);
+    for (id, allowed) in [(1, true), (2, true), (3, false)] {
+        assert_eq!(take(&one, id, None, std::slice::from_ref(&limit)).await.allowed, allowed);
+    }
+    assert!(!release(&two, 3).await, "what was refused has no slot");
+    assert!(release(&two, 1).await);
+    assert!(!release(&one, 1).await, "twice changes nothing");
+    assert!(take(&one, 4, None, std::slice::from_ref(&limit)).await.allowed);
+    assert!(!take(&one, 5, None, std::slice::from_ref(&limit)).await.allowed, "the second return freed nothing");
+    for id in [2, 4] {
+        assert!(release(&one, id).await);
+    }
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut server.connect()).expect("it answers");
+    assert_eq!(keys, std::slice::from_ref(&one.keys.lease), "nothing is left of them");
+}
+
+#[tokio::test]
+async fn the_slot_of_a_holder_that_crashed_ends_and_its_late_return_frees_nobody_elses() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    let start = 1_790_000_000_000_000;
+    set_now(&mut connection, start);
+    begin(&store).await.expect("begun");
+    let limit = slots(1, Duration::from_secs(60));
+    assert!(take(&store, 1, None, std::slice::from_ref(&limit)).await.allowed);
+    set_now(&mut connection, start + 60_000_000);
+    let refused = take(&store, 2, None, std::slice::from_ref(&limit)).await;
+    assert_eq!((refused.allowed, refused.limits[0].retry_after), (false, Some(Duration::from_micros(1))));
+    set_now(&mut connection, start + 60_000_001);
+    assert!(take(&store, 3, None, std::slice::from_ref(&limit)).await.allowed, "the crashed one is freed");
+    assert!(!release(&store, 1).await, "too late");
+    assert!(!take(&store, 4, None, std::slice::from_ref(&limit)).await.allowed, "and the other one is not freed by it");
+    for key in redis::cmd("KEYS").arg("quorate*").query::<Vec<String>>(&mut connection).expect("it answers") {
+        let life: i64 = redis::cmd("PTTL").arg(&key).query(&mut connection).expect("it answers");
+        assert!(life > 0, "{key} has no end");
+    }
+}
+
+#[tokio::test]
+async fn settling_gives_the_slots_back_too() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    let both = [Charge { cost: tokens(5), ..limit("a") }, slots(1, HOUR)];
+    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60) };
+    assert!(take(&store, 2, Some(hold), &both).await.allowed);
+    assert!(!take(&store, 3, None, &[slots(1, HOUR)]).await.allowed);
+    assert_eq!(settle(&store, 1, 2).await, settled(2, 3, 0), "slots are no part of what is returned");
+    assert!(take(&store, 4, None, &[slots(1, HOUR)]).await.allowed);
+    assert!(!release(&store, 2).await, "it was given back before");
 }

@@ -24,6 +24,10 @@ pub enum Operation {
         /// For how long the charges are held, in milliseconds.
         reserve: Option<u64>,
     },
+    /// One of the slots.
+    Release {
+        which: prop::sample::Index,
+    },
     /// One of the holds.
     Settle {
         which: prop::sample::Index,
@@ -101,6 +105,7 @@ pub enum Kind {
     Log(Duration),
     Sliding(Duration),
     Fixed(Window),
+    Slots(Duration),
 }
 
 impl Kind {
@@ -111,6 +116,7 @@ impl Kind {
             Self::Log(window) => Limit::SlidingLog { units: whole.burst, window },
             Self::Sliding(window) => Limit::SlidingWindow { units: whole.burst, window },
             Self::Fixed(window) => Limit::FixedWindow { units: whole.burst, window },
+            Self::Slots(max_hold) => Limit::Concurrency { slots: whole.burst, max_hold },
         }
     }
 }
@@ -133,10 +139,8 @@ pub fn shares() -> impl Strategy<Value = Kind> {
         1 => 1..=century,
         1 => Just(century),
     ];
-    (window, any::<bool>()).prop_map(|(micros, log)| {
-        let window = Duration::from_micros(micros);
-        if log { Kind::Log(window) } else { Kind::Sliding(window) }
-    })
+    (window, proptest::sample::select(vec![Kind::Log as fn(Duration) -> Kind, Kind::Sliding, Kind::Slots]))
+        .prop_map(|(micros, kind)| kind(Duration::from_micros(micros)))
 }
 
 /// Windows of any length, and of the calendar.
@@ -238,6 +242,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view(), former(), proptest::option::weighted(0.5, 60_000..=600_000u64))
             .prop_map(|(charges, view, former, reserve)| Operation::Decide { charges, view, former, reserve }),
         12 => (any::<prop::sample::Index>(), cost()).prop_map(|(which, cost)| Operation::Settle { which, cost: cost.min(MAX_EXACT) }),
+        12 => any::<prop::sample::Index>().prop_map(|which| Operation::Release { which }),
         6 => proptest::collection::vec(any::<bool>(), SUBJECTS).prop_map(|asked| Operation::Usage { asked }),
         3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
         3 => (0..2u64).prop_map(|newer| Operation::Draw { newer }),
