@@ -155,7 +155,10 @@ pub fn number(value: f64, places: usize) -> String {
 
 /// A capacity as `rate +burst`; a rate is that of one period.
 pub fn capacity(capacity: CapacityTokens, period: Duration) -> String {
-    format!("{} +{}", rate(capacity.rate, period), number(capacity.burst, 2))
+    match capacity.rate > 0.0 || capacity.burst == 0.0 {
+        true => format!("{} +{}", rate(capacity.rate, period), number(capacity.burst, 2)),
+        false => number(capacity.burst, 2),
+    }
 }
 
 /// Tokens in one period, as `100/s`.

@@ -47,10 +47,12 @@ function card(first) {
     setText(title, `${budget.policy} · ${budget.subject.slice(0, 8)}`);
     title.title = budget.subject;
     const observed = budget.enforced ? '' : ', only observed';
-    setText(limit, `limit ${rate(budget.limit.rate, budget.period_ms)}, burst ${number(budget.limit.burst)}${observed}`);
-    const shares = Object.entries(budget.regions).map(([region, share]) => parts(region, share));
-    const scale = Math.max(budget.limit.rate, ...shares.map((share) => share.demand), 1e-9);
-    const drawn = shares.map((share) => ({ share, scale, periodMs: budget.period_ms }));
+    setText(limit, `limit ${budget.limit_in_words}${observed}`);
+    const flows = budget.limit.rate > 0;
+    const amount = (/** @type {any} */ capacity) => (flows ? capacity.rate : capacity.burst);
+    const shares = Object.entries(budget.regions).map(([region, share]) => parts(region, share, amount));
+    const scale = Math.max(amount(budget.limit), ...shares.map((share) => share.demand), 1e-9);
+    const drawn = shares.map((share) => ({ share, scale, show: flows ? (/** @type {number} */ value) => rate(value, budget.period_ms) : number }));
     keyed(rows, drawn, ({ share }) => share.region, row);
   };
   return { node, update };
@@ -64,18 +66,17 @@ function column(name) {
 }
 
 /**
- * What a region may use, in tokens per period, part by part.
+ * What a region may use, in tokens per period or in units, part by part.
  * @param {string} region
  * @param {any} share
+ * @param {(capacity: any) => number} amount
  */
-function parts(region, share) {
-  const own = Math.max(0, share.floor.rate - share.lent.rate);
-  const pool = Math.max(0, share.offered.rate - own - share.borrowed.rate);
+function parts(region, share, amount) {
+  const [floor, lent, borrowed, mayUse] = [share.floor, share.lent, share.borrowed, share.offered].map(amount);
+  const own = Math.max(0, floor - lent);
+  const pool = Math.max(0, mayUse - own - borrowed);
   const { demand, admitted, refused } = share;
-  return {
-    region, own, pool, demand, admitted, refused,
-    floor: share.floor.rate, lent: share.lent.rate, borrowed: share.borrowed.rate, mayUse: share.offered.rate,
-  };
+  return { region, own, pool, demand, admitted, refused, floor, lent, borrowed, mayUse };
 }
 
 function row() {
@@ -87,12 +88,12 @@ function row() {
   bar.setAttribute('aria-hidden', 'true');
   const cells = COLUMNS.slice(2).map(() => element('td'));
   const node = element('tr', '', name, element('td', 'wide', bar), ...cells);
-  const update = (/** @type {{share: ReturnType<typeof parts>, scale: number, periodMs: number}} */ { share, scale, periodMs }) => {
+  const update = (/** @type {{share: ReturnType<typeof parts>, scale: number, show: (value: number) => string}} */ { share, scale, show }) => {
     const width = (/** @type {number} */ value) => `${Math.min(100, (100 * value) / scale)}%`;
     setText(name, share.region);
     segments.forEach((segment, at) => { segment.style.width = width(share[PARTS[at]]); });
     demand.style.left = width(share.demand);
-    const rates = [share.floor, share.lent, share.borrowed, share.pool, share.mayUse, share.demand].map((value) => rate(value, periodMs));
+    const rates = [share.floor, share.lent, share.borrowed, share.pool, share.mayUse, share.demand].map(show);
     [...rates, number(share.admitted), number(share.refused)].forEach((text, at) => setText(cells[at], text));
     cells[5].className = share.demand > share.mayUse ? 'bad' : '';
   };

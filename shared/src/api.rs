@@ -230,6 +230,9 @@ pub struct BudgetState {
     pub subject: String,
     /// The whole limit.
     pub limit: CapacityTokens,
+    /// The same in a few words, such as `10000 each month (Europe/Berlin)`.
+    #[serde(default)]
+    pub limit_in_words: String,
     /// The span that rates speak of.
     pub period_ms: u64,
     /// Of the policy: `enforce`, `observe` or `canary 10%`.
@@ -285,6 +288,9 @@ pub struct PolicyBound {
     /// The greatest rate and the greatest burst (or units) of its limits, overrides included.
     #[serde(default)]
     pub limit: CapacityTokens,
+    /// Its limit in a few words, such as `10000 each month (Europe/Berlin)`; that it has overrides is said.
+    #[serde(default)]
+    pub limit_in_words: String,
     /// The span that rates speak of.
     #[serde(default)]
     pub period_ms: u64,

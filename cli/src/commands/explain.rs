@@ -66,7 +66,7 @@ fn budget_text(budget: &BudgetState, all: &Explanation, paint: Paint) -> String 
     let period = Duration::from_millis(budget.period_ms);
     let mode = if budget.enforced { "enforced" } else { "only observed" };
     let title = paint.bold(&budget.policy);
-    let mut text = format!("{title}: {}, {mode}; subject {}\n", capacity(budget.limit, period), budget.subject);
+    let mut text = format!("{title}: {}, {mode}; subject {}\n", budget.limit_in_words, budget.subject);
     let seen = all.agent.as_ref().and_then(|agent| agent.limits.iter().find(|limit| limit.policy == budget.policy));
     if let Some(limit) = seen {
         text.push_str(&seen_text(limit));
@@ -146,6 +146,7 @@ mod tests {
                 policy: "write".into(),
                 subject: "00ff".into(),
                 limit: c(100.0, 200.0),
+                limit_in_words: "100/s +200".into(),
                 period_ms: 1_000,
                 mode: "observe".into(),
                 enforced: false,
@@ -156,6 +157,7 @@ mod tests {
             bounds: vec![PolicyBound {
                 policy: "write".into(),
                 limit: c(100.0, 200.0),
+                limit_in_words: "100/s +200".into(),
                 period_ms: 1_000,
                 mode: "observe".into(),
                 bound: Bound { overshoot_bound: None, overshoot_per_period: None, unbounded: true, terms: vec![term] },

@@ -80,7 +80,7 @@ fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
 fn budget_rows(table: &mut Table, budget: &BudgetState) {
     let period = Duration::from_millis(budget.period_ms);
     let mode = if budget.enforced { "" } else { &budget.mode };
-    let mut first = [named(&budget.policy, mode), (&budget.subject).into(), capacity(budget.limit, period).into()];
+    let mut first = [named(&budget.policy, mode), (&budget.subject).into(), budget.limit_in_words.as_str().into()];
     for (region, share) in &budget.regions {
         let rest = [
             region.into(),
@@ -169,8 +169,14 @@ fn bound_text(bounds: &Bounds, paint: Paint) -> String {
         let measured = |tokens| Cell::toned(tokens_text(tokens), measured_tone(policy, tokens));
         let (worst, last_hour) = (measured(policy.measured_overshoot), measured(policy.measured_overshoot_last_hour));
         let utilisation = policy.utilisation.map_or("no demand".to_owned(), percent);
-        let limit = capacity(policy.limit, Duration::from_millis(policy.period_ms));
-        table.row([named(&policy.policy, &policy.mode), limit.into(), bound_cell(policy), worst, last_hour, utilisation.into()]);
+        table.row([
+            named(&policy.policy, &policy.mode),
+            policy.limit_in_words.as_str().into(),
+            bound_cell(policy),
+            worst,
+            last_hour,
+            utilisation.into(),
+        ]);
     }
     let terms: String = bounds.policies.iter().flat_map(term_lines).collect();
     let alarms: String = bounds.policies.iter().flat_map(alarm_lines).collect();
@@ -304,6 +310,7 @@ mod tests {
             policy: "write-api".into(),
             subject: "0123456789abcdef".into(),
             limit: c(100.0, 200.0),
+            limit_in_words: "100/s +200".into(),
             period_ms: 1_000,
             mode: "canary 10%".into(),
             enforced: true,
@@ -322,6 +329,7 @@ mod tests {
         PolicyBound {
             policy: "p".into(),
             limit: c(600.0, 40.0),
+            limit_in_words: "600/min +40".into(),
             period_ms: 60_000,
             mode: "enforce".into(),
             bound: Bound { overshoot_bound, overshoot_per_period, unbounded: overshoot_bound.is_none(), terms },

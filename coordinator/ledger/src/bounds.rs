@@ -28,6 +28,10 @@ impl Ledger {
         PolicyBound {
             policy: policy.name.to_string(),
             limit: now.limit.into(),
+            limit_in_words: match policy.overrides.len() {
+                0 => policy.limit.to_string(),
+                n => format!("{}, {n} overridden", policy.limit),
+            },
             period_ms: millis(now.period),
             mode: policy.mode.to_string(),
             bound: bound(policy, &now),

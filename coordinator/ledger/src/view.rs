@@ -96,6 +96,7 @@ impl Ledger {
             policy: id.policy.to_string(),
             subject: id.subject.to_string(),
             limit: terms.limit.capacity().into(),
+            limit_in_words: terms.limit.to_string(),
             period_ms: millis(terms.limit.period()),
             mode: mode.to_string(),
             enforced: mode.enforces(id.subject),

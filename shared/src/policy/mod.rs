@@ -14,7 +14,7 @@ pub use window::{CalendarUnit, TimeZone, Window};
 pub use pattern::Pattern;
 
 use crate::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
-use crate::text::ShareText;
+use crate::text::{DurationText, Rate, ShareText};
 use crate::time::{StoreTime, WindowLabel};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
@@ -259,6 +259,20 @@ impl Limit {
             _ => self.period().as_micros(),
         };
         u64::try_from(micros.div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+impl fmt::Display for Limit {
+    /// In a few words, for people: `100/s +200`, `10000 each month (Europe/Berlin)`, `50 at once, 1min each`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::TokenBucket { rate, period, burst } => write!(f, "{} +{burst}", Rate { amount: rate, period }),
+            Self::FixedWindow { units, window: Window::Every(length) } => write!(f, "{units} each {}", DurationText(length)),
+            Self::FixedWindow { units, window: Window::Calendar { unit, zone } } => write!(f, "{units} each {} ({zone})", unit.name()),
+            Self::SlidingWindow { units, window } => write!(f, "{units} in about any {}", DurationText(window)),
+            Self::SlidingLog { units, window } => write!(f, "{units} in any {}", DurationText(window)),
+            Self::Concurrency { slots, max_hold } => write!(f, "{slots} at once, {} each", DurationText(max_hold)),
+        }
     }
 }
 
