@@ -9,7 +9,7 @@ use crate::region::{Region, State};
 use crate::store::LeaseError;
 use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
-use quorate_limiter::pace::{self, Outcome};
+use quorate_limiter::pace::{self, Hurry, Outcome};
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
 use quorate_shared::heartbeat::{Answer, Grant, Holding, Number, Response};
 use quorate_shared::names::BudgetId;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Between two looks at whether demand for what is held here has gone.
+/// Between two looks at whether demand for what is held here has changed.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What two readings of the time slept may differ by without any sleep.
@@ -86,7 +86,7 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
         };
         let ended = region.clock.now();
         note_failure(region, outcome.map(|_| ()));
-        let due = |hurried| pace::next(started, ended, went, period, hurried);
+        let due = |hurry| pace::next(started, ended, went, period, hurry);
         tokio::select! {
             () = stop.cancelled() => return,
             () = wait_until(region, due) => {}
@@ -95,27 +95,27 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
 }
 
 /// Waits until the next heartbeat is due: in a hurry if a decision asked for one, or if demand
-/// for what is held here has gone.
-async fn wait_until(region: &Region, due: impl Fn(bool) -> LocalTime) {
-    let mut hurried = false;
+/// for what is held here has changed.
+async fn wait_until(region: &Region, due: impl Fn(Hurry) -> LocalTime) {
+    let mut hurry = Hurry::None;
     loop {
-        let left = due(hurried).since(region.clock.now());
+        let left = due(hurry).since(region.clock.now());
         if left.is_zero() {
             return;
         }
         tokio::select! {
-            () = tokio::time::sleep(left.min(LOOK)) => hurried |= demand_has_gone(region),
-            () = region.eager.notified(), if !hurried => hurried = true,
+            () = tokio::time::sleep(left.min(LOOK)) => hurry = hurry.max(look_at_demand(region)),
+            () = region.eager.notified(), if hurry == Hurry::None => hurry = Hurry::Wanting,
         }
     }
 }
 
-fn demand_has_gone(region: &Region) -> bool {
+fn look_at_demand(region: &Region) -> Hurry {
     let now = region.clock.now();
     let mut state = region.state.lock();
     let State { demand, book, table, .. } = &mut *state;
     let held = book.iter().flat_map(|book| book.holdings().keys());
-    demand.has_fallen(now, |budget| table.terms(budget).map(|t| t.limit.period()), held)
+    demand.hurry(now, |budget| table.terms(budget).map(|t| t.limit.period()), held)
 }
 
 /// Keeps the last error for display, and logs it: once while heartbeats go on failing alike,

@@ -4,6 +4,7 @@
 mod estimate;
 
 use crate::decision::{Charge, LimitDecision};
+use crate::pace::Hurry;
 use estimate::Estimate;
 use quorate_shared::heartbeat::{MOST_REPORTS, Report};
 use quorate_shared::names::BudgetId;
@@ -40,7 +41,7 @@ const RETURNS: Duration = Duration::from_secs(10);
 /// Demand and use of every budget that was asked for of late.
 ///
 /// [`count`](Self::count) each decision; [`reports`](Self::reports) once for each heartbeat;
-/// [`has_fallen`](Self::has_fallen) now and then.
+/// [`hurry`](Self::hurry) now and then.
 #[derive(Debug, Default)]
 pub struct DemandTracker {
     budgets: BTreeMap<BudgetId, Use>,
@@ -53,10 +54,14 @@ struct Use {
     refused: MicroTokens,
     /// Demand as last reported.
     told: MicroTokens,
+    /// Demand as it was seen when that was said.
+    seen: MicroTokens,
     /// What the region may save up of it.
     burst: MicroTokens,
     /// True if it refused since the last report.
     refuses: bool,
+    /// True if it refused, or soon would have, since the last report.
+    runs_out: bool,
     /// True if it refused, or less than half the burst remained, since the last report.
     scarce: bool,
     /// The largest cost that the region's share could not hold.
@@ -109,7 +114,9 @@ impl DemandTracker {
         entry.refuses |= !decision.fits;
         entry.scarce |= !decision.fits || decision.remaining.0 < decision.capacity.burst.0 / 2;
         entry.note_large(now, charge, decision);
-        !decision.fits || entry.estimate.empties(now, charge.limit.period(), decision)
+        let runs_out = !decision.fits || entry.estimate.empties(now, charge.limit.period(), decision);
+        entry.runs_out |= runs_out;
+        runs_out
     }
 
     /// What to report at `now`: budgets under pressure whose demand is at least `worth(budget)` in
@@ -129,7 +136,7 @@ impl DemandTracker {
             if worth(budget).is_none_or(|least| pressed && entry.told >= least.max(NEGLIGIBLE) || entry.large.is_some()) {
                 reports.push(entry.report(budget));
             }
-            (entry.refuses, entry.scarce) = (false, false);
+            (entry.refuses, entry.runs_out, entry.scarce) = (false, false, false);
             entry.told >= NEGLIGIBLE || entry.large.is_some() || entry.estimate.asked_of_late() > MicroTokens::ZERO
         });
         if reports.len() > MOST_REPORTS {
@@ -140,18 +147,19 @@ impl DemandTracker {
         reports
     }
 
-    /// True if the coordinators think of more demand for one of these budgets than there is, so
-    /// that others might have what is held of it here.
-    pub fn has_fallen<'a>(
+    /// Looks whether the coordinators should hear of one of these budgets: demand has fallen, so that
+    /// others might have what is held of it here, or has just risen beyond what is there.
+    pub fn hurry<'a>(
         &mut self,
         now: LocalTime,
         period: impl Fn(&BudgetId) -> Option<Duration>,
         mut held: impl Iterator<Item = &'a BudgetId>,
-    ) -> bool {
-        held.any(|budget| match (self.budgets.get_mut(budget), period(budget)) {
-            (Some(entry), Some(period)) => entry.has_fallen(now, period),
+    ) -> Hurry {
+        let is_news = held.any(|budget| match (self.budgets.get_mut(budget), period(budget)) {
+            (Some(entry), Some(period)) => entry.has_fallen(now, period) || entry.runs_out && entry.estimate.is_new(),
             _ => false,
-        })
+        });
+        if is_news { Hurry::News } else { Hurry::None }
     }
 
     /// Wanted in one period, as last reported.
@@ -189,15 +197,15 @@ impl Use {
         };
         let band = self.told.0 / DEAD_BAND + self.estimate.noise(period).0;
         if self.refuses && wanted > self.told || wanted.0.abs_diff(self.told.0) > band || demand == MicroTokens::ZERO {
-            self.told = wanted;
+            (self.told, self.seen) = (wanted, seen);
         }
         self.large = self.large.filter(|large| now < large.until);
     }
 
     fn has_fallen(&mut self, now: LocalTime, period: Duration) -> bool {
         let demand = self.estimate.demand(now, period);
-        let fallen = self.told.saturating_sub(demand.saturating_add(self.estimate.noise(period)));
-        self.told >= NEGLIGIBLE && fallen.0 > self.told.0 / FALLEN
+        let fallen = self.seen.saturating_sub(demand.saturating_add(self.estimate.noise(period)));
+        self.told >= NEGLIGIBLE && fallen.0 > self.seen.0 / FALLEN
     }
 
     fn report(&self, budget: &BudgetId) -> Report {

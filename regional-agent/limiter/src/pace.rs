@@ -6,6 +6,9 @@ use std::time::Duration;
 /// The shortest span between the beginnings of two heartbeats, unless the first gave capacity up.
 pub const EAGER: Duration = Duration::from_millis(250);
 
+/// The same where demand has just changed, as long as that is [`Hurry::News`].
+pub const NEWS: Duration = Duration::from_millis(100);
+
 /// After a heartbeat that renewed nothing.
 pub const RETRY: Duration = Duration::from_millis(100);
 
@@ -21,15 +24,30 @@ pub enum Outcome {
     Failed,
 }
 
+/// Why a heartbeat should not wait for its time; a greater one waits less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hurry {
+    /// Nobody is in a hurry.
+    #[default]
+    None,
+    /// Requests are refused here, or run into a limit.
+    Wanting,
+    /// Demand has changed a moment ago: the coordinators do not know, or have not yet done what they can.
+    News,
+}
+
 /// When to send the heartbeat after one that began at `started` and ended at `ended`. `period` is
-/// the span between two heartbeats where nobody is in a hurry; `hurried` if somebody is: requests
-/// are refused here, run into a limit, or stopped coming.
-pub fn next(started: LocalTime, ended: LocalTime, outcome: Outcome, period: Duration, hurried: bool) -> LocalTime {
+/// the span between two heartbeats where nobody is in a hurry.
+pub fn next(started: LocalTime, ended: LocalTime, outcome: Outcome, period: Duration, hurry: Hurry) -> LocalTime {
+    let span = match hurry {
+        Hurry::None => period,
+        Hurry::Wanting => EAGER.min(period),
+        Hurry::News => NEWS.min(period),
+    };
     match outcome {
         Outcome::GaveUp => ended,
         Outcome::Failed => ended.after(RETRY),
-        Outcome::Renewed if hurried => started.after(EAGER.min(period)).max(ended),
-        Outcome::Renewed => started.after(period).max(ended),
+        Outcome::Renewed => started.after(span).max(ended),
     }
 }
 
@@ -38,12 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gave_up_says_so_at_once_and_who_is_in_a_hurry_waits_a_quarter_of_a_second() {
+    fn who_gave_up_says_so_at_once_and_who_is_in_a_hurry_waits_a_moment() {
         let ms = |ms| LocalTime::ZERO.after(Duration::from_millis(ms));
-        let next = |outcome, hurried| next(ms(1_000), ms(1_100), outcome, Duration::from_secs(1), hurried);
-        assert_eq!(next(Outcome::GaveUp, false), ms(1_100));
-        assert_eq!(next(Outcome::Failed, true), ms(1_200));
-        assert_eq!(next(Outcome::Renewed, true), ms(1_250));
-        assert_eq!(next(Outcome::Renewed, false), ms(2_000));
+        let next = |outcome, hurry| next(ms(1_000), ms(1_050), outcome, Duration::from_secs(1), hurry);
+        assert_eq!(next(Outcome::GaveUp, Hurry::None), ms(1_050));
+        assert_eq!(next(Outcome::Failed, Hurry::News), ms(1_150));
+        assert_eq!(next(Outcome::Renewed, Hurry::News), ms(1_100));
+        assert_eq!(next(Outcome::Renewed, Hurry::Wanting), ms(1_250));
+        assert_eq!(next(Outcome::Renewed, Hurry::None), ms(2_000));
     }
 }

@@ -5,7 +5,7 @@ use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::demand::DemandTracker;
 use quorate_limiter::lease_book::{Account, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
-use quorate_limiter::pace::{self, Outcome};
+use quorate_limiter::pace::{self, Hurry, Outcome};
 use quorate_limiter::record::{Finish, HoldingsChange, Opening, Settlement};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::{Heartbeat, Holding, Number, PoliciesInForce, Response, StoreReport};
@@ -30,7 +30,7 @@ pub struct Region {
     /// Beginning, end and outcome of the last heartbeat; no end while it is under way.
     started: Micros,
     ended: Option<(Micros, Outcome)>,
-    hurried: bool,
+    hurry: Hurry,
     /// Heartbeats sent.
     pub beats: u64,
 }
@@ -60,7 +60,7 @@ impl Region {
             drift,
             started: 0,
             ended: Some((0, Outcome::GaveUp)),
-            hurried: false,
+            hurry: Hurry::None,
             beats: 0,
         }
     }
@@ -68,20 +68,20 @@ impl Region {
     /// When the next heartbeat is due; `None` while one is under way.
     pub fn next_beat(&self) -> Option<Micros> {
         let (ended, outcome) = self.ended?;
-        Some(pace::next(local(self.started), local(ended), outcome, PERIOD, self.hurried).as_micros())
+        Some(pace::next(local(self.started), local(ended), outcome, PERIOD, self.hurry).as_micros())
     }
 
     /// Looks, as the agent does now and then, whether the coordinators should hear of the demand.
     pub fn look(&mut self, now: Micros) {
         let table = &self.table;
         let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
-        self.hurried |= self.demand.has_fallen(local(now), period, self.book.holdings().keys());
+        self.hurry = self.hurry.max(self.demand.hurry(local(now), period, self.book.holdings().keys()));
     }
 
     /// The next heartbeat.
     pub fn beat(&mut self, now: Micros) -> Option<Heartbeat> {
         let seq = self.store.draw_seq(store_time(now), self.book.session()).ok()?;
-        (self.started, self.ended, self.hurried) = (now, None, false);
+        (self.started, self.ended, self.hurry) = (now, None, Hurry::None);
         self.beats += 1;
         let (table, holdings) = (&self.table, self.book.holdings());
         let reports = self.demand.reports(
@@ -157,7 +157,9 @@ impl Region {
         let question = Question { view: self.book.view(local(now)), drift: self.drift, charges };
         let Reply::Decided(decision) = self.store.decide(store_time(now), &question) else { return false };
         for (charge, limit) in question.charges.iter().zip(&decision.limits) {
-            self.hurried |= self.demand.count(local(now), charge, decision.allowed, limit);
+            if self.demand.count(local(now), charge, decision.allowed, limit) {
+                self.hurry = self.hurry.max(Hurry::Wanting);
+            }
         }
         decision.allowed
     }

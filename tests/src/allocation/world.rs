@@ -3,7 +3,7 @@
 
 use super::region::Region;
 use super::workload::{Rates, Workload};
-use super::yardstick::{Excess, IdealBucket};
+use super::yardstick::{AllowedBuckets, Excess, IdealBucket};
 use super::{Micros, SECOND};
 use crate::simulation::chance::Chance;
 use quorate_ledger::{Author, Command, Ledger, Outcome};
@@ -33,6 +33,8 @@ pub struct Tally {
     pub admitted: u64,
     /// Admitted by one bucket for all regions.
     pub ideal: u64,
+    /// Admitted by one bucket that keeps at home what the policy does.
+    pub allowed: u64,
     /// Admitted by one bucket for each region, of its floor.
     pub fixed: u64,
     /// The most that any interval of the whole run saw beyond the limit.
@@ -56,6 +58,7 @@ pub struct World {
     names: Vec<RegionName>,
     one_way: Vec<Micros>,
     ideal: IdealBucket,
+    allowed: AllowedBuckets,
     fixed: Vec<IdealBucket>,
     excess: Excess,
     budget: BudgetId,
@@ -86,6 +89,9 @@ impl World {
         let set = policies(&names, &workload);
         let policy = set.policies[0].clone();
         let floors = set.floors(&policy, policy.limit);
+        let floor_of = |n: &RegionName| floors.get(n).copied().unwrap_or_default();
+        let kept_of = |floor: Capacity| floor.minus(policy.lendable_of(floor));
+        let kept: Vec<Capacity> = names.iter().map(|n| kept_of(floor_of(n))).collect();
         let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy.name, []);
         let mut world = Self {
             now: 0,
@@ -95,7 +101,8 @@ impl World {
             regions: names.iter().map(|name| Region::new(name.clone(), Drift::DEFAULT)).collect(),
             one_way,
             ideal: IdealBucket::new(workload.limit),
-            fixed: names.iter().map(|n| IdealBucket::new(floors.get(n).copied().unwrap_or_default())).collect(),
+            allowed: AllowedBuckets::new(workload.limit, &kept, workload.cost),
+            fixed: names.iter().map(|n| IdealBucket::new(floor_of(n))).collect(),
             excess: Excess::new(workload.limit),
             budget: BudgetId { policy: policy.name, generation: 1, subject },
             events: BTreeMap::new(),
@@ -214,6 +221,7 @@ impl World {
             self.excess.admit(now, cost);
         }
         let ideal = self.ideal.admits(now, cost);
+        let allowed = self.allowed.admits(r, now, cost);
         let fixed = self.fixed[r].admits(now, cost);
         let bin = (now / BIN) as usize;
         let bins = &mut self.tally.bins[r];
@@ -224,6 +232,7 @@ impl World {
             self.tally.asked += 1;
             self.tally.admitted += u64::from(admitted);
             self.tally.ideal += u64::from(ideal);
+            self.tally.allowed += u64::from(allowed);
             self.tally.fixed += u64::from(fixed);
         }
         self.schedule_beat(r);

@@ -25,12 +25,53 @@ impl IdealBucket {
 
     /// Takes `cost` at `now` if it is there.
     pub fn admits(&mut self, now: Micros, cost: MicroTokens) -> bool {
-        self.level = (self.level + u128::from(now - self.last) * self.rate).min(self.full);
-        self.last = now;
+        self.fill(now);
         let cost = u128::from(cost.0) * PERIOD;
         let fits = cost <= self.level;
         if fits {
             self.level -= cost;
+        }
+        fits
+    }
+
+    fn fill(&mut self, now: Micros) {
+        self.level = (self.level + u128::from(now - self.last) * self.rate).min(self.full);
+        self.last = now;
+    }
+}
+
+/// The ideal under a policy that keeps a part of each floor at home: a bucket for each region of
+/// what may not be lent, and one for all of the rest, under the whole limit. No plan, however
+/// quick, admits more.
+#[derive(Clone, Debug)]
+pub struct AllowedBuckets {
+    whole: IdealBucket,
+    kept: Vec<IdealBucket>,
+    common: IdealBucket,
+}
+
+impl AllowedBuckets {
+    /// Full ones; `kept` of the limit by region, each with room for `cost` at least.
+    pub fn new(limit: Capacity, kept: &[Capacity], cost: MicroTokens) -> Self {
+        let common = limit.minus(kept.iter().copied().sum());
+        Self {
+            whole: IdealBucket::new(limit),
+            kept: kept.iter().map(|k| IdealBucket::new(Capacity::new(k.rate, k.burst.max(cost)))).collect(),
+            common: IdealBucket::new(common),
+        }
+    }
+
+    /// Takes `cost` for a region at `now`: what is its own first.
+    pub fn admits(&mut self, region: usize, now: Micros, cost: MicroTokens) -> bool {
+        let Some(own) = self.kept.get_mut(region) else { return false };
+        own.fill(now);
+        self.common.fill(now);
+        let micros = u128::from(cost.0) * PERIOD;
+        let fits = micros <= own.level + self.common.level && self.whole.admits(now, cost);
+        if fits {
+            let of_own = own.level.min(micros);
+            own.level -= of_own;
+            self.common.level -= micros - of_own;
         }
         fits
     }
@@ -71,6 +112,25 @@ impl Excess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_at_home_serves_its_own_region_alone() {
+        let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
+        let cap = |n: u64| Capacity::new(tokens(n), tokens(n));
+        let mut allowed = AllowedBuckets::new(cap(10), &[cap(1), cap(2)], tokens(1));
+        assert_eq!((0..20).filter(|_| allowed.admits(0, 0, tokens(1))).count(), 8);
+        assert_eq!((0..20).filter(|_| allowed.admits(1, 0, tokens(1))).count(), 2);
+        assert!(!allowed.admits(2, 1_000_000, tokens(1)), "no such region");
+    }
+
+    #[test]
+    fn what_is_kept_at_home_is_part_of_the_whole() {
+        let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
+        let part = Capacity::new(MicroTokens(20_000), MicroTokens(20_000));
+        let mut allowed = AllowedBuckets::new(Capacity::new(tokens(1), tokens(1)), &[part; 5], tokens(1));
+        assert_eq!((0..5).filter(|r| allowed.admits(*r, 0, tokens(1))).count(), 1, "each bucket has room for one");
+        assert!(!allowed.admits(1, 900_000, tokens(1)) && allowed.admits(1, 1_000_000, tokens(1)));
+    }
 
     #[test]
     fn one_more_than_burst_and_refill_is_an_excess() {

@@ -22,6 +22,18 @@ const SPANS: [(usize, u64); 4] = [(7, 3), (3, 3), (1, 3), (0, 4)];
 /// The average forgets over so many slots, or over [`PART_OF_PERIOD`] of a longer period.
 const MEMORY: u64 = 16;
 
+/// A trend is one by more than so many standard deviations.
+const TREND_CHANCE: u64 = 3;
+
+/// So many slots ahead is a trend followed: until capacity has moved, and the next heartbeat comes.
+const AHEAD: u64 = 8;
+
+/// Where so many requests should have come and none did, no more are to be expected.
+const GONE: u64 = 24;
+
+/// For so many slots a change of demand is new.
+const NEW: u64 = 2;
+
 /// Over so much of a budget's period at least is demand spread: one request is no demand for
 /// sixty a minute.
 const PART_OF_PERIOD: u64 = 16;
@@ -41,10 +53,16 @@ pub(super) struct Estimate {
     present: u64,
     /// Wanted in one period, by what was asked before the slot under way.
     average: u64,
+    /// The same average of the average, which lags as far behind it as it does behind the demand.
+    slower: u64,
     /// The first slot after the last change.
     since: u64,
     /// The slot of the last request.
     last: u64,
+    /// When that was, in microseconds.
+    last_at: u64,
+    /// What it cost.
+    cost: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +85,8 @@ impl Estimate {
         slot.asked = slot.asked.saturating_add(cost.0);
         slot.largest = slot.largest.max(cost.0);
         self.last = self.present;
+        self.last_at = now.as_micros();
+        self.cost = cost.0;
     }
 
     fn slot(&mut self, number: u64) -> &mut Slot {
@@ -82,11 +102,11 @@ impl Estimate {
         if number == self.present {
             return;
         }
-        let memory = u128::from(memory(period));
+        let memory = memory(period);
         while self.present < number {
-            let rate = u128::from(in_period(self.slot(self.present).asked, SLOT, period));
-            let average = (u128::from(self.average) * (memory - 1) + rate) / memory;
-            self.average = u64::try_from(average).unwrap_or(u64::MAX);
+            let rate = in_period(self.slot(self.present).asked, SLOT, period);
+            self.average = nearer(self.average, rate, memory);
+            self.slower = nearer(self.slower, self.average, memory);
             self.present += 1;
             *self.slot(self.present) = Slot::default();
         }
@@ -98,14 +118,25 @@ impl Estimate {
         if self.present - self.last > SLOTS as u64 {
             return; // so long after the last request there is nothing new
         }
+        if self.is_gone(now, period) {
+            *self = Self { last: self.last, last_at: self.last_at, cost: self.cost, ..Self::new(LocalTime::from_micros(now)) };
+        }
         for (span, chance) in SPANS {
             let (asked, largest, micros) = self.over(span, now);
-            let expected = expected(self.average, micros, period);
+            let expected = expected(self.level(period), micros, period);
             if let Some(likely) = contradicted(asked, largest, expected, chance) {
                 self.average = in_period(likely, micros, period);
+                self.slower = self.average;
                 self.since = self.since.max(self.present.saturating_sub(span as u64));
             }
         }
+    }
+
+    /// True if there was nothing for so long that chance does not explain it.
+    fn is_gone(&self, now: u64, period: Duration) -> bool {
+        let (_, largest, _) = self.over(SLOTS - 1, now);
+        let missing = expected(self.average, now.saturating_sub(self.last_at), period);
+        missing > largest.max(self.cost).max(1).saturating_mul(GONE)
     }
 
     /// Asked in the last `span` slots and the one under way, the largest cost, and how long that is.
@@ -116,6 +147,38 @@ impl Estimate {
         (asked, largest, now.saturating_sub(first * SLOT).max(1))
     }
 
+    /// How far the average lags behind a demand that rises or falls steadily (Brown's double
+    /// exponential smoothing); nothing if it may be chance, as it always may where requests are few.
+    /// True if it rises.
+    fn lag(&self, period: Duration) -> (bool, u64) {
+        let lag = self.average.abs_diff(self.slower);
+        let span = memory(period).saturating_mul(SLOT);
+        let (_, largest, _) = self.over(SLOTS - 1, 0);
+        let largest = largest.max(self.cost);
+        if expected(self.average, SLOTS as u64 * SLOT, period) < largest.saturating_mul(FEW) {
+            return (false, 0);
+        }
+        let chance = in_period(deviation(expected(self.average, span, period), largest), span, period) / 2;
+        let counts = lag > chance.saturating_mul(TREND_CHANCE);
+        (self.average > self.slower, if counts { lag } else { 0 })
+    }
+
+    /// Wanted in one period, by what was asked before the slot under way, and its trend.
+    fn level(&self, period: Duration) -> u64 {
+        match self.lag(period) {
+            (true, lag) => self.average.saturating_add(lag),
+            (false, lag) => self.average.saturating_sub(lag),
+        }
+    }
+
+    /// What the level will be when what is asked for now has come.
+    fn soon(&self, period: Duration) -> u64 {
+        let (rises, lag) = self.lag(period);
+        let change = lag.saturating_mul(AHEAD) / memory(period).saturating_sub(1).max(1);
+        let level = self.level(period);
+        if rises { level.saturating_add(change) } else { level.saturating_sub(change) }
+    }
+
     /// Wanted in one period, at `now`.
     pub fn demand(&mut self, now: LocalTime, period: Duration) -> MicroTokens {
         self.advance(now, period);
@@ -123,7 +186,12 @@ impl Estimate {
         let (asked, largest, micros) = self.over(SLOTS - 1, now.as_micros());
         let few = asked < largest.saturating_mul(FEW);
         let present = if few { in_period(asked, micros.max(shortest(period)), period) } else { 0 };
-        MicroTokens(self.average.max(present))
+        MicroTokens(self.soon(period).max(present))
+    }
+
+    /// True if demand has changed, by more than chance, a moment ago.
+    pub fn is_new(&self) -> bool {
+        self.present.saturating_sub(self.since) <= NEW
     }
 
     /// Asked in the last second, as so much in one period.
@@ -154,6 +222,12 @@ impl Estimate {
         let in_a_second = u128::from(net) * 1_000_000 / u128::from(micros);
         asked >= largest.saturating_mul(4) && u128::from(decision.remaining.0) < in_a_second
     }
+}
+
+/// One step of an average that forgets over so many.
+fn nearer(average: u64, value: u64, memory: u64) -> u64 {
+    let sum = u128::from(average) * u128::from(memory - 1) + u128::from(value);
+    u64::try_from(sum / u128::from(memory)).unwrap_or(u64::MAX)
 }
 
 /// Microseconds over which few requests are spread at least.

@@ -76,9 +76,9 @@ impl World {
         self.reports().first().map_or(0, |r| r.demand.tokens_floor())
     }
 
-    fn has_fallen(&mut self) -> bool {
+    fn is_news(&mut self) -> bool {
         let period = Duration::from_secs(self.period);
-        self.tracker.has_fallen(self.now(), |_| Some(period), [budget("a")].iter())
+        self.tracker.hurry(self.now(), |_| Some(period), [budget("a")].iter()) == Hurry::News
     }
 }
 
@@ -102,15 +102,52 @@ fn a_fall_is_known_after_a_moment_whole_or_in_part() {
         let mut world = World::new(1);
         world.ask(500, 5_000, PLENTY);
         assert_near(world.demand(), 400, 500);
-        assert!(!world.has_fallen());
+        assert!(!world.is_news());
         match after {
             0 => world.rest(300),
             rate => world.ask(rate, 300, PLENTY),
         }
-        assert!(world.has_fallen());
+        assert!(world.is_news());
         assert_near(world.demand(), least, most);
-        assert!(!world.has_fallen(), "the coordinators know");
+        assert!(!world.is_news(), "the coordinators know");
     }
+}
+
+#[test]
+fn a_demand_that_rises_or_falls_steadily_is_known_a_second_ahead() {
+    let slope = |rates: &mut dyn Iterator<Item = u64>| {
+        let mut world = World::new(1);
+        world.ask(rates.next().expect("some"), 5_000, 10);
+        rates.for_each(|rate| world.ask(rate, 500, 10));
+        world.demand()
+    };
+    // each second 40 more than the one before, up to 500; then the other way
+    assert_near(slope(&mut (100..=500).step_by(20)), 515, 580);
+    assert_near(slope(&mut (100..=500).rev().step_by(20)), 30, 90);
+}
+
+#[test]
+fn few_requests_have_no_trend() {
+    let mut world = World::new(1);
+    world.ask(3, 5_000, 10);
+    for rate in (3..=15).step_by(3) {
+        world.ask(rate, 1_000, 10);
+        assert_near(world.demand(), 1, rate);
+    }
+}
+
+#[test]
+fn what_is_refused_after_a_jump_is_news_for_a_moment() {
+    let mut world = World::new(1);
+    world.ask(500, 100, 0);
+    assert!(world.is_news());
+    world.reports();
+    assert!(!world.is_news(), "nothing was refused since");
+    world.ask(500, 2_000, 0);
+    assert!(!world.is_news(), "the coordinators have heard of it");
+    world.reports();
+    world.rest(100);
+    assert!(world.is_news(), "fifty should have come, and none did");
 }
 
 #[test]
@@ -121,7 +158,7 @@ fn chance_is_no_change() {
     for n in 0..40 {
         // one more, one less: as many as come in a quarter of a second
         world.ask(100, 250 + 10 * (n % 3), PLENTY);
-        assert!(!world.has_fallen());
+        assert!(!world.is_news());
         assert_eq!(world.demand(), before);
     }
 }
