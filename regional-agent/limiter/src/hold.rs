@@ -94,6 +94,12 @@ pub enum Place {
     Bucket(crate::estimates::Ticket),
     /// Among slots, by this id.
     Slot(HoldId),
+    /// In a window of an allowance.
+    Window(crate::window::Ticket),
+    /// In a sliding log.
+    Log(crate::use_log::Ticket),
+    /// In windows that slide.
+    Sliding(crate::sliding::Ticket),
 }
 
 /// What a settlement came to.
@@ -103,7 +109,8 @@ pub struct Settled {
     pub cost: MicroTokens,
     /// Given back: the least of all budgets.
     pub returned: MicroTokens,
-    /// Beyond what was there: the most of all budgets. It slows their refill, or counts for nothing.
+    /// Beyond what was there: the most of all budgets. It slows the refill of a bucket; of other limits it counts
+    /// beyond what may be used, so that nothing more fits meanwhile, or, if its window is over, for nothing.
     pub owed: MicroTokens,
 }
 

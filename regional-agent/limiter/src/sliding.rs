@@ -22,6 +22,17 @@ pub struct WindowCount {
     pub previous: MicroTokens,
 }
 
+/// What a hold needs to know of what it was charged in windows that slide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// In which window.
+    pub index: u64,
+    /// How long a window is.
+    pub length: Duration,
+    /// What might count at once then: more than this is owed.
+    pub entitlement: MicroTokens,
+}
+
 impl WindowCount {
     /// The count at `now`, by what was `stored`.
     ///
@@ -40,6 +51,19 @@ impl WindowCount {
             1 => Self { index, current: MicroTokens::ZERO, previous: stored.current },
             _ => Self { index, ..Self::default() },
         }
+    }
+
+    /// Puts a lower true `cost` in the place of an estimate that was taken in window `index`; settled before. What is
+    /// given back: nothing if that window counts no more, or holds so little that the estimate is not in it.
+    pub fn lower(&mut self, index: u64, estimate: MicroTokens, cost: MicroTokens) -> MicroTokens {
+        let part = match self.index.checked_sub(index) {
+            Some(0) => &mut self.current,
+            Some(1) => &mut self.previous,
+            _ => return MicroTokens::ZERO,
+        };
+        let returned = if *part >= estimate { estimate.saturating_sub(cost) } else { MicroTokens::ZERO };
+        *part = part.saturating_sub(returned);
+        returned
     }
 
     /// As it counts at `now`; settled before.

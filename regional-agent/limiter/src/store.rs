@@ -5,6 +5,7 @@
 
 mod account;
 mod holds;
+mod settle;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
 use crate::decision::{Charge, Decision, Question, Reply};
@@ -112,7 +113,7 @@ impl MemoryStore {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
-                    kept.parts.extend(beside.hold.and_then(|hold| account.reserve(hold.id)));
+                    kept.parts.extend(beside.hold.map(|hold| account.reserve(now, hold.id)));
                     slots.extend(account.slot());
                 }
                 self.keep_account(now, account, taken);
@@ -157,7 +158,8 @@ impl MemoryStore {
             }
             Shape::Allowance => {
                 let stored = there(&self.units, now, &charge.budget).copied();
-                Some(Usage::Spent(Purse::new(charge, record, stored, now)?.units))
+                let units = Purse::new(charge, record, stored, now)?.units;
+                Some(Usage::Spent(Units { beyond: MicroTokens::ZERO, ..units }))
             }
         }
     }

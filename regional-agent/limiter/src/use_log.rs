@@ -8,6 +8,17 @@ use quorate_shared::units::MicroTokens;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// What a hold needs to know of what it was charged in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// When it was taken.
+    pub at: StoreTime,
+    /// How long it counts.
+    pub keep: Duration,
+    /// What might count at once then: more than this is owed.
+    pub entitlement: MicroTokens,
+}
+
 /// What was taken when: no two entries of one instant, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UseLog {
@@ -61,6 +72,20 @@ impl UseLog {
         while self.taken.len() > MAX_LOG_ENTRIES {
             self.merge_oldest();
         }
+    }
+
+    /// Puts a lower true `cost` in the place of an estimate that was taken `at` an instant: what is given back. Nothing
+    /// if the entry of that instant is gone, or holds so little that the estimate is in another one by now.
+    pub fn lower(&mut self, at: StoreTime, estimate: MicroTokens, cost: MicroTokens) -> MicroTokens {
+        let Ok(place) = self.taken.binary_search_by_key(&at, |(at, _)| *at) else { return MicroTokens::ZERO };
+        let Some((_, units)) = self.taken.get_mut(place).filter(|(_, units)| *units >= estimate) else { return MicroTokens::ZERO };
+        let returned = estimate.saturating_sub(cost);
+        *units = units.saturating_sub(returned);
+        self.total = self.total.saturating_sub(returned);
+        if *units == MicroTokens::ZERO {
+            self.taken.remove(place);
+        }
+        returned
     }
 
     /// An entry of `now`, with all that is dated no earlier.

@@ -4,9 +4,9 @@ use crate::bucket::{Bucket, Standing, Terms};
 use crate::decision::{Charge, LimitDecision};
 use crate::hold::{HoldId, Part, Place};
 use crate::share::ShareTerms;
-use crate::sliding::WindowCount;
+use crate::sliding::{self, WindowCount};
 use crate::slots::Slots;
-use crate::use_log::UseLog;
+use crate::use_log::{self, UseLog};
 use crate::window::Purse;
 use quorate_shared::time::StoreTime;
 use std::time::Duration;
@@ -42,14 +42,20 @@ impl Account<'_> {
     }
 
     /// What was taken is an estimate from now on, to be settled by hold `id`.
-    pub fn reserve(&mut self, id: HoldId) -> Option<Part> {
+    pub fn reserve(&mut self, now: StoreTime, id: HoldId) -> Part {
         let estimate = self.charge.cost;
         let place = match &mut self.count {
             Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(id, estimate, terms)),
             Count::Slots(_, _, slot) => Place::Slot(*slot),
-            Count::Log(..) | Count::Sliding(..) | Count::Window(_) => return None,
+            Count::Window(purse) => Place::Window(purse.ticket()),
+            Count::Log(ShareTerms { entitlement, .. }, keep) => {
+                Place::Log(use_log::Ticket { at: now, keep: *keep, entitlement: *entitlement })
+            }
+            Count::Sliding(ShareTerms { entitlement, .. }, length, WindowCount { index, .. }) => {
+                Place::Sliding(sliding::Ticket { index: *index, length: *length, entitlement: *entitlement })
+            }
         };
-        Some(Part { budget: self.charge.budget.clone(), estimate, place })
+        Part { budget: self.charge.budget.clone(), estimate, place }
     }
 
     /// The slot that was taken, and how long it lasts.

@@ -3,8 +3,7 @@
 use super::account::{Account, Count};
 use super::{Expiring, MemoryStore, log_life, there};
 use crate::decision::Charge;
-use crate::estimates::Ticket;
-use crate::hold::{Beside, Hold, HoldId, Part, Place, SettleReply, Settled};
+use crate::hold::{Beside, Hold, HoldId, Part, Place};
 use crate::share::ShareTerms;
 use crate::slots::Slots;
 use quorate_shared::names::BudgetId;
@@ -69,7 +68,7 @@ impl MemoryStore {
         released
     }
 
-    fn release_slot(&mut self, budget: &BudgetId, slot: HoldId) -> bool {
+    pub(super) fn release_slot(&mut self, budget: &BudgetId, slot: HoldId) -> bool {
         let Some(slots) = self.slots.get_mut(budget) else { return false };
         let released = slots.value.release(slot);
         if slots.value.is_empty() {
@@ -81,44 +80,6 @@ impl MemoryStore {
     /// Slots as they were last written, and until when they are kept.
     pub fn slots(&self, budget: &BudgetId) -> Option<(&Slots, StoreTime)> {
         self.slots.get(budget).map(|slots| (&slots.value, slots.until))
-    }
-
-    /// Puts the true `cost` in the place of the estimates of hold `id`; the second time the answer is the first one.
-    pub fn settle_hold(&mut self, now: StoreTime, id: HoldId, cost: MicroTokens) -> SettleReply {
-        let Some(hold) = self.holds.get(&id).filter(|hold| hold.is_there(now)) else { return SettleReply::Ended };
-        if let Some(settled) = hold.value.settled {
-            return SettleReply::Settled(settled);
-        }
-        let Some(record) = self.record(now) else { return SettleReply::NoRecord };
-        let (lost_at, Hold { lost_at: lost_then, parts, .. }) = (record.lost_at, hold.value.clone());
-        let mut settled = Settled::of(cost);
-        for part in &parts {
-            let (returned, owed) = match (&part.place, lost_at == lost_then) {
-                (Place::Slot(slot), _) => {
-                    self.release_slot(&part.budget, *slot);
-                    continue;
-                }
-                (Place::Bucket(ticket), true) => self.settle_bucket(now, part, ticket, cost),
-                (_, false) => (MicroTokens::ZERO, cost.saturating_sub(part.estimate)),
-            };
-            settled = settled.with(returned, owed);
-        }
-        let settled = settled.done();
-        if let Some(hold) = self.holds.get_mut(&id) {
-            hold.value = Hold { settled: Some(settled), ..Hold::default() };
-        }
-        SettleReply::Settled(settled)
-    }
-
-    /// What came back of one bucket, and what was not there to be taken.
-    fn settle_bucket(&mut self, now: StoreTime, part: &Part, ticket: &Ticket, cost: MicroTokens) -> (MicroTokens, MicroTokens) {
-        let Some(kept) = self.buckets.get_mut(&part.budget).filter(|bucket| bucket.is_there(now)) else {
-            return (MicroTokens::ZERO, cost.saturating_sub(part.estimate));
-        };
-        let slow = kept.value.slow;
-        let outcome = kept.value.settle(ticket, part.estimate, cost);
-        kept.until = kept.until.after(kept.value.slow.saturating_sub(slow));
-        outcome
     }
 
     /// A hold, and until when it is kept.

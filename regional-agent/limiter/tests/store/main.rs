@@ -7,5 +7,6 @@ mod holds;
 mod lease;
 mod never_more;
 mod region;
+mod settlements;
 mod shares;
 mod window;

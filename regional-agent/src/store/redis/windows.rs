@@ -27,7 +27,7 @@ pub fn window(charge: &Charge, label: WindowLabel) -> Vec<String> {
 
 /// What a script says of a charge on a window.
 pub fn decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
-    let standing = Standing { fits: words.flag()?, usable: words.micro_tokens()?, spent: words.micro_tokens()?, ends_in: words.span()? };
+    let standing = Standing { fits: words.flag()?, usable: words.micro_tokens()?, used: words.micro_tokens()?, ends_in: words.span()? };
     Ok(standing.decision(charge.cost))
 }
 
@@ -50,7 +50,7 @@ pub fn usages(charges: &[Charge], at: StoreTime, answer: Vec<String>) -> Result<
     let of = |charge: &Charge| {
         let units = words.micro_tokens()?;
         Ok(match charge.limit.window_at(at) {
-            Some(label) => Usage::Spent(Units { label, spent: units, lost_at }),
+            Some(label) => Usage::Spent(Units { label, spent: units, lost_at, ..Units::default() }),
             None => Usage::Counted(units),
         })
     };

@@ -119,6 +119,9 @@ local function log_account(key, holding, changed, cost, a, view)
   function account.keep()
     keep_log(key, log, expired, counted, taken, share.keep)
   end
+  function account.reserve()
+    return string.format('log %.0f %.0f %.0f', now, share.keep, share.entitlement)
+  end
   function account.answer()
     local empty_in = 0
     if counted + taken > 0 then
@@ -140,4 +143,58 @@ local function log_usage(key, changed, a)
   end
   local _, counted = counted_in(stored_log(key), keep)
   return int(counted), a + 1
+end
+
+-- Where the entry of this instant is, or of the first one after it.
+local function log_place(key, at)
+  local first, last = 1, redis.call('LLEN', key)
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if log_entry(redis.call('LINDEX', key, middle)) < at then
+      first = middle + 1
+    else
+      last = middle
+    end
+  end
+  return first
+end
+
+-- Puts a lower true cost in the place of an estimate that was taken at an instant: what is given back. Nothing if the
+-- entry of that instant is gone, or holds so little that the estimate is in another one by now.
+local function log_lower(key, at, keep, estimate, cost)
+  local returned = estimate - cost
+  if returned <= 0 or since(at) > keep then
+    return 0
+  end
+  local place = log_place(key, at)
+  local text = redis.call('LINDEX', key, place)
+  local found, units = log_entry(text)
+  if found ~= at or units < estimate then
+    return 0
+  end
+  if units == returned then
+    redis.call('LREM', key, 1, text)
+  else
+    redis.call('LSET', key, place, int(at) .. ' ' .. int(units - returned))
+  end
+  local total = tonumber(redis.call('LINDEX', key, 0)) - returned
+  if total == 0 then
+    redis.call('DEL', key)
+  else
+    redis.call('LSET', key, 0, int(total))
+    redis.call('PEXPIRE', key, int(share_life(keep)))
+  end
+  return returned
+end
+
+-- Puts the true cost in the place of an estimate: what is given back, and what was not there to be taken.
+local function settle_log(key, estimate, cost, ticket)
+  local at, keep, entitlement = string.match(ticket, '^(%d+) (%d+) (%d+)$')
+  keep = tonumber(keep)
+  local returned = log_lower(key, tonumber(at), keep, estimate, cost)
+  local log = stored_log(key)
+  local expired, counted = counted_in(log, keep)
+  local excess = math.max(0, cost - estimate)
+  keep_log(key, log, expired, counted, math.min(excess, MAX_EXACT - counted), keep)
+  return returned, math.max(0, excess - math.max(0, tonumber(entitlement) - counted))
 end

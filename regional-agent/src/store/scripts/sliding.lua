@@ -75,6 +75,17 @@ local function count_now(stored, length)
   return count, left
 end
 
+-- Writes down what a count has come to; nothing if that is the text that it was.
+local function keep_count(key, count, text, left, length)
+  if count.current + count.previous == 0 then
+    if text then
+      redis.call('DEL', key)
+    end
+  elseif count_text(count) ~= text then
+    redis.call('SET', key, count_text(count), 'PX', int(math.ceil(left / 1000) + share_life(length)))
+  end
+end
+
 -- A charge on a count. Arguments: the length of a window, and see share_of.
 local function sliding_account(key, holding, changed, cost, a, view)
   local length, share = tonumber(ARGV[a]), nil
@@ -85,14 +96,11 @@ local function sliding_account(key, holding, changed, cost, a, view)
   function account.take()
     count = {index = count.index, current = count.current + cost, previous = count.previous}
   end
+  function account.reserve()
+    return string.format('sliding %.0f %.0f %.0f', count.index, length, share.entitlement)
+  end
   function account.keep()
-    if count.current + count.previous == 0 then
-      if stored then
-        redis.call('DEL', key)
-      end
-    elseif count_text(count) ~= text then
-      redis.call('SET', key, count_text(count), 'PX', int(math.ceil(left / 1000) + share_life(length)))
-    end
+    keep_count(key, count, text, left, length)
   end
   function account.answer()
     return {
@@ -111,4 +119,24 @@ local function sliding_usage(key, changed, a)
   end
   local count, left = count_now(stored_count(key), length)
   return int(exact(estimate(count, left, length))), a + 2
+end
+
+-- Puts the true cost in the place of an estimate: what is given back, and what was not there to be taken. Nothing is
+-- given back if the window counts no more, or holds so little that the estimate is not in it.
+local function settle_sliding(key, reserved, cost, ticket)
+  local index, length, entitlement = string.match(ticket, '^(%d+) (%d+) (%d+)$')
+  length = tonumber(length)
+  local stored, text = stored_count(key)
+  local known, left = count_now(stored, length)
+  local count = {index = known.index, current = known.current, previous = known.previous}
+  local part, returned = ({[0] = 'current', [1] = 'previous'})[count.index - tonumber(index)], 0
+  if part and count[part] >= reserved then
+    returned = math.max(0, reserved - cost)
+    count[part] = count[part] - returned
+  end
+  local there = math.max(0, tonumber(entitlement) - estimate(count, left, length))
+  local excess = math.max(0, cost - reserved)
+  count.current = exact(count.current + excess)
+  keep_count(key, count, text, left, length)
+  return returned, math.max(0, excess - there)
 end

@@ -340,9 +340,10 @@ fn bucket_text(bucket: &Bucket) -> String {
     }
 }
 
-fn units_text(units: Units) -> String {
+pub fn units_text(units: Units) -> String {
     let lost_at = units.lost_at.map_or("-".to_owned(), |lost| lost.as_micros().to_string());
-    format!("{} {} {lost_at}", units.label.start().as_micros(), units.spent.0)
+    let beyond = if units.beyond == MicroTokens::ZERO { String::new() } else { format!(" {}", units.beyond.0) };
+    format!("{} {} {lost_at}{beyond}", units.label.start().as_micros(), units.spent.0)
 }
 
 fn same<T: std::fmt::Debug + PartialEq>(expected: Result<T, Refusal>, got: Result<T, LeaseError>) -> TestCaseResult {

@@ -182,3 +182,53 @@ async fn settling_gives_the_slots_back_too() {
     assert!(take(&store, 4, None, &[slots(1, HOUR)]).await.allowed);
     assert!(!release(&store, 2).await, "it was given back before");
 }
+
+/// Ten an hour, however counted.
+fn kinds() -> Vec<Charge> {
+    let (units, window) = (tokens(10), HOUR);
+    let fixed = Limit::FixedWindow { units, window: quorate_shared::policy::Window::Every(HOUR) };
+    let limits = [limit("a").limit, fixed, Limit::SlidingWindow { units, window }, Limit::SlidingLog { units, window }];
+    let named = |(limit, name): (Limit, &&str)| Charge { limit, floor: limit.capacity(), ..self::limit(name) };
+    limits.into_iter().zip(&["bucket", "fixed", "sliding", "log"]).map(named).collect()
+}
+
+#[tokio::test]
+async fn every_kind_of_limit_is_corrected_once_and_ends_when_it_would() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    set_now(&mut connection, 1_790_000_000_000_000);
+    begin(&store).await.expect("begun");
+    for (low, limit) in (1..).step_by(3).zip(kinds()) {
+        let left = async || decide(&store, &[Charge { cost: MicroTokens(0), ..limit.clone() }]).await.limits[0].remaining;
+        let costing = |cost| [Charge { cost: tokens(cost), ..limit.clone() }];
+        assert!(reserve(&store, low, &costing(8)).await.allowed);
+        for _ in 0..2 {
+            assert_eq!(settle(&store, low, 3).await, settled(3, 5, 0), "{limit:?}");
+            assert_eq!(left().await, tokens(7), "{limit:?}");
+        }
+        assert!(reserve(&store, low + 1, &costing(5)).await.allowed);
+        for _ in 0..2 {
+            assert_eq!(settle(&store, low + 1, 9).await, settled(9, 0, 2), "{limit:?}");
+            assert_eq!(left().await, MicroTokens(0), "{limit:?}");
+        }
+        assert!(!decide(&store, &costing(1)).await.allowed);
+        let key = store.keys.bucket(&limit.budget);
+        let life: i64 = redis::cmd("PTTL").arg(&key).query(&mut connection).expect("it answers");
+        assert!(life > 60_000, "{key} ends in {life} ms");
+    }
+}
+
+#[tokio::test]
+async fn what_costs_nothing_leaves_nothing_of_a_log_and_little_of_the_others() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    set_now(&mut connection, 1_790_000_000_000_000);
+    begin(&store).await.expect("begun");
+    for (id, limit) in (1..).zip(kinds()) {
+        assert!(reserve(&store, id, &[Charge { cost: tokens(10), ..limit.clone() }]).await.allowed);
+        assert_eq!(settle(&store, id, 0).await, settled(0, 10, 0), "{limit:?}");
+        let there: bool = redis::cmd("EXISTS").arg(store.keys.bucket(&limit.budget)).query(&mut connection).expect("it answers");
+        assert_eq!(there, matches!(limit.limit, Limit::TokenBucket { .. } | Limit::FixedWindow { .. }), "{limit:?}");
+        assert!(reserve(&store, id + 100, &[Charge { cost: tokens(10), ..limit.clone() }]).await.allowed);
+    }
+}

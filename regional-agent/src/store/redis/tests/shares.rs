@@ -4,8 +4,9 @@ use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use quorate_limiter::decision::LimitDecision;
+use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
 use quorate_limiter::store::MemoryStore;
-use quorate_shared::policy::MAX_LOG_ENTRIES;
+use quorate_shared::policy::{MAX_LOG_ENTRIES, Window};
 use quorate_shared::units::MAX_EXACT;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -56,6 +57,23 @@ impl Pair {
         decision.limits[0]
     }
 
+    /// The same answer of both to an estimate.
+    fn reserve(&mut self, charge: &Charge, id: u128) {
+        let question = question(std::slice::from_ref(charge));
+        let beside = Beside { hold: Some(NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(600) }), slot: None };
+        let expected = self.memory.decide_beside(self.now, &question, &beside);
+        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { beside, attempt: None }));
+        assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }));
+    }
+
+    /// The same answer of both to what it cost.
+    fn settle(&mut self, id: u128, cost: u64) -> SettleReply {
+        let (id, cost) = (HoldId::from_bits(id), MicroTokens(cost));
+        let expected = self.memory.settle_hold(self.now, id, cost);
+        assert_eq!(self.runtime.block_on(self.redis.settle(id, cost)), Ok(expected));
+        expected
+    }
+
     /// What both keep of the budget; whatever is kept has an end.
     fn kept(&mut self) -> Vec<String> {
         let budget = subject("a");
@@ -68,7 +86,8 @@ impl Pair {
         };
         let log = self.memory.log(&budget).map(|(log, _)| equivalence::log_texts(log));
         let count = self.memory.count(&budget).map(|(count, _)| vec![equivalence::count_text(count)]);
-        assert_eq!(in_redis, log.or(count).unwrap_or_default());
+        let units = self.memory.units(&budget).map(|(units, _)| vec![equivalence::units_text(units)]);
+        assert_eq!(in_redis, log.or(count).or(units).unwrap_or_default());
         let life: i64 = redis::cmd("PTTL").arg(&key).query(&mut self.connection).expect("it answers");
         assert!(life > 0 || in_redis.is_empty(), "{key} ends in {life} ms");
         in_redis
@@ -121,6 +140,46 @@ fn use_at_any_pace_is_counted_alike() {
     if let Err(failure) = runner.run(&sequence, play) {
         panic!("{failure}");
     }
+}
+
+#[test]
+fn estimates_at_any_pace_are_settled_alike() {
+    let window = Duration::from_secs(1);
+    let fixed = |units| Limit::FixedWindow { units: MicroTokens(units), window: Window::Every(window) };
+    let span = prop_oneof![3 => Just(0i64), 6 => 0..400i64, 1 => 400..2_500i64, 1 => -1_000..0i64, 1 => -3_000..0i64];
+    let step = (span, 0..600u64, proptest::option::weighted(0.5, (0..8u64, prop_oneof![2 => 0..300u64, 1 => 0..2_500u64])));
+    let units = prop_oneof![Just(6u64), Just(20_000_000u64), Just(MAX_EXACT)];
+    let sequence = (units, 0..3usize, proptest::collection::vec(step, 1..60));
+    let mut runner =
+        TestRunner::new(Config { cases: 300, rng_seed: RngSeed::Fixed(2_026), failure_persistence: None, ..Config::default() });
+    let (pair, corrected) = (std::cell::RefCell::new(Pair::new()), std::cell::Cell::new([[0; 2]; 3]));
+    let result = runner.run(&sequence, |(units, kind, steps)| {
+        let (mut pair, limit) = (pair.borrow_mut(), [fixed(units), sliding(units, window), log(units, window)][kind]);
+        pair.begin(StoreTime::from_micros(1_790_000_000_000_000));
+        for (id, (span, cost, settle)) in (0..).zip(steps) {
+            let now = pair.now.as_micros().saturating_add_signed(span * 1_000);
+            pair.go_to(StoreTime::from_micros(now));
+            let of_units = |permille: u64| (u128::from(units) * u128::from(permille)).div_ceil(1_000) as u64;
+            match settle.filter(|_| id > 0) {
+                None => pair.reserve(&of(limit, of_units(cost)), id),
+                Some((before, permille)) => {
+                    let id = id.saturating_sub(1 + before as u128);
+                    if let SettleReply::Settled(Settled { returned, owed, .. }) = pair.settle(id, of_units(permille).min(MAX_EXACT)) {
+                        let mut counts = corrected.get();
+                        counts[kind][0] += u64::from(returned > MicroTokens::ZERO);
+                        counts[kind][1] += u64::from(owed > MicroTokens::ZERO);
+                        corrected.set(counts);
+                    }
+                }
+            }
+            pair.kept();
+        }
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("{failure}");
+    }
+    assert!(corrected.get().iter().flatten().all(|n| *n > 100), "{corrected:?} were returned, and owed");
 }
 
 #[test]
