@@ -99,6 +99,15 @@ fn no_region_that_was_taken_out_lets_pass_what_is_enforced_since() {
 }
 
 #[test]
+fn what_a_lost_window_can_have_come_to_is_counted_before_it_is_echoed() {
+    for seed in [269_974, 441_934] {
+        if let Err(violation) = World::new(seed).run() {
+            panic!("seed {seed}, at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+        }
+    }
+}
+
+#[test]
 fn every_kind_of_fault_happens_and_all_heals_in_time() {
     let mut faults = Faults::default();
     for seed in 0..800 {

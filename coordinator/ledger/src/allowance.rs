@@ -62,6 +62,12 @@ impl UnitShare {
         self.said.iter().map(|(_, units)| *units).fold(self.spent, MicroTokens::max)
     }
 
+    /// The same, but for what the response of this number grants.
+    pub fn held_before(&self, number: Number) -> MicroTokens {
+        let before = self.said.iter().filter(|(said, _)| *said < number);
+        before.map(|(_, units)| *units).fold(self.spent, MicroTokens::max)
+    }
+
     /// The region has spent so much, read after response `echo` was applied: what was granted
     /// before is over. Without that report it would not be, since the region keeps what it had spent.
     pub fn take_spent(&mut self, spent: MicroTokens, echo: Option<Number>) {
@@ -124,6 +130,12 @@ impl Window {
     pub fn usable(&self, region: &RegionName, floors: &Floors) -> MicroTokens {
         let floor = floors.get(region).copied().unwrap_or_default();
         self.shares.get(region).map(UnitShare::held).unwrap_or_default().max(floor)
+    }
+
+    /// The most that a region can have spent before it has the response of this number.
+    pub fn used_at_most(&self, region: &RegionName, floors: &Floors, number: Number) -> MicroTokens {
+        let floor = floors.get(region).copied().unwrap_or_default();
+        self.shares.get(region).map(|share| share.held_before(number)).unwrap_or_default().max(floor)
     }
 
     /// As much of a region's target as the others leave; nothing beyond its floor is no grant.

@@ -141,7 +141,7 @@ impl Ledger {
             let Some(share) = window.and_then(|w| w.shares.get(region)) else { continue };
             let since = if mistake::made(Mistake::LabelsLeftOut) { number.before() } else { echo };
             if share.newer_than(since) {
-                grants.extend(self.grant_of(region, &budget, label));
+                grants.extend(self.grant_of(region, &budget, label, number));
             }
             match share.is_open() {
                 true => still_open.insert((budget, label)),
@@ -152,7 +152,7 @@ impl Ledger {
             session.open_windows = still_open;
         }
         if full {
-            grants = self.all_grants(region);
+            grants = self.all_grants(region, number);
         }
         self.drop_idle_windows(settled);
         grants
@@ -170,16 +170,16 @@ impl Ledger {
         }
     }
 
-    fn grant_of(&self, region: &RegionName, budget: &BudgetId, label: WindowLabel) -> Option<Grant> {
+    fn grant_of(&self, region: &RegionName, budget: &BudgetId, label: WindowLabel, number: Number) -> Option<Grant> {
         let (floors, _) = self.window_terms(budget, label)?;
         let window = self.allowances.get(budget)?.windows.get(&label)?;
         let granted = window.shares.get(region)?.granted();
-        Some(Grant { budget: budget.clone(), label, granted, used_at_most: window.usable(region, &floors) })
+        Some(Grant { budget: budget.clone(), label, granted, used_at_most: window.used_at_most(region, &floors, number) })
     }
 
-    fn all_grants(&self, region: &RegionName) -> Vec<Grant> {
+    fn all_grants(&self, region: &RegionName, number: Number) -> Vec<Grant> {
         let windows = self.allowances.iter().flat_map(|(id, a)| a.windows.keys().map(move |label| (id, *label)));
-        windows.filter_map(|(id, label)| self.grant_of(region, id, label)).collect()
+        windows.filter_map(|(id, label)| self.grant_of(region, id, label, number)).collect()
     }
 
     /// Forgets windows of which nobody has or wants more than a floor.

@@ -281,7 +281,7 @@ impl LeaseBook {
         self.horizons.keep_loans(|budget| self.holdings.get(budget).is_some_and(|h| !h.borrowed.is_empty()));
         let held = |budget: &BudgetId| self.holdings.contains_key(budget);
         self.draining.applied(application.stamp, &application.offers, application.full, held);
-        let written = [application.grants, application.fewer_units].concat();
+        let written = [application.fewer_units, application.grants].concat();
         self.units.applied(&written, application.stamp.number.seq, |id, label| is_over(&self.windows, id, label));
     }
 

@@ -304,7 +304,9 @@ impl Record {
     pub(crate) fn grant(&mut self, grant: &Grant) {
         let key = (grant.budget.clone(), grant.label);
         let most = MicroTokens(MAX_EXACT);
-        let granted = Granted { units: grant.granted.min(most), used_at_most: grant.used_at_most.min(most) };
+        // told once: what was granted since then the store counts itself
+        let told = self.grants.get(&key).map(|known| known.used_at_most).filter(|used| *used > MicroTokens::ZERO);
+        let granted = Granted { units: grant.granted.min(most), used_at_most: told.unwrap_or(grant.used_at_most.min(most)) };
         match granted == Granted::default() || (granted.units == MicroTokens::ZERO && !self.is_burnt(grant.label)) {
             true => self.grants.remove(&key),
             false => self.grants.insert(key, granted),

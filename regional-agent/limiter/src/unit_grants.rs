@@ -31,7 +31,9 @@ impl UnitGrants {
     }
 
     /// Splits a response's grants into those that give something up and those that do not. In a
-    /// full one, what is not named is nothing; so is what windows left behind had.
+    /// full one, what is not named is nothing; so is what windows left behind had. What a burnt window can
+    /// have come to is given up too, since it counts as spent: it must be known before the response
+    /// is echoed beside what was spent.
     pub fn compare(&self, offered: &[Grant], full: bool, over: impl Fn(&BudgetId, WindowLabel) -> bool) -> (Vec<Grant>, Vec<Grant>) {
         let named = |key: &(BudgetId, WindowLabel)| offered.iter().any(|g| g.budget == key.0 && g.label == key.1);
         let gone = self.grants.keys().filter(|key| over(&key.0, key.1) || (full && !named(key)));
@@ -43,6 +45,8 @@ impl UnitGrants {
         };
         let current = offered.iter().filter(|g| !over(&g.budget, g.label)).cloned();
         let (mut less, more): (Vec<Grant>, Vec<Grant>) = current.partition(|g| g.granted < self.units(&g.budget, g.label));
+        let burnt = more.iter().filter(|g| g.used_at_most > MicroTokens::ZERO);
+        less.extend(burnt.map(|g| Grant { granted: self.units(&g.budget, g.label), ..g.clone() }));
         less.extend(gone.map(nothing));
         (less, more)
     }
@@ -72,4 +76,30 @@ impl UnitGrants {
 /// True of a window that the region has left behind.
 pub(crate) fn is_over(windows: &[OpenWindow], budget: &BudgetId, label: WindowLabel) -> bool {
     windows.iter().any(|w| w.policy == budget.policy && w.generation == budget.generation && label < w.label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::names::{SubjectHash, SubjectKey};
+    use quorate_shared::time::StoreTime;
+
+    fn grant(units: u64, used_at_most: u64) -> Grant {
+        let policy = "p".parse().expect("a name");
+        let budget = BudgetId { subject: SubjectHash::of(&SubjectKey::new([1; 32]), &policy, []), policy, generation: 1 };
+        let label = WindowLabel::beginning_at(StoreTime::from_micros(7));
+        Grant { budget, label, granted: MicroTokens(units), used_at_most: MicroTokens(used_at_most) }
+    }
+
+    #[test]
+    fn what_a_burnt_window_can_have_come_to_is_known_before_its_grant_is_used() {
+        let mut known = UnitGrants::default();
+        known.applied(&[grant(3, 0)], 1, |_, _| false);
+        let (less, more) = known.compare(&[grant(5, 4)], false, |_, _| false);
+        assert_eq!((less, more), (vec![grant(3, 4)], vec![grant(5, 4)]));
+        let (less, more) = known.compare(&[grant(5, 0)], false, |_, _| false);
+        assert_eq!((less, more), (vec![], vec![grant(5, 0)]));
+        let (less, more) = known.compare(&[grant(2, 4)], false, |_, _| false);
+        assert_eq!((less, more), (vec![grant(2, 4)], vec![]));
+    }
 }

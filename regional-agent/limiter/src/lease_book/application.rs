@@ -41,7 +41,8 @@ pub struct Application {
 impl Application {
     /// True if the coordinators should hear of it at once: capacity that others wait for is free.
     pub fn gives_up(&self) -> bool {
-        !self.reductions.is_empty() || !self.fewer_units.is_empty()
+        let rises = |fewer: &Grant| self.more_units.iter().any(|more| more.budget == fewer.budget && more.label == fewer.label);
+        !self.reductions.is_empty() || self.fewer_units.iter().any(|fewer| !rises(fewer))
     }
 
     /// By what it renews the lease.

@@ -2,7 +2,8 @@
 
 use crate::region::{Region, SECOND, budget, charge, costing, tokens};
 use quorate_limiter::decision::Charge;
-use quorate_limiter::record::ChangedPolicy;
+use quorate_limiter::record::{ChangedPolicy, HoldingsChange};
+use quorate_shared::heartbeat::Grant;
 use quorate_shared::policy::{Limit, Window};
 use quorate_shared::time::WindowLabel;
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -82,4 +83,22 @@ fn a_cost_that_the_region_may_not_spend_has_no_time_and_takes_nothing() {
     let mut region = Region::new();
     let large = region.check(&costing(&minute(), MicroTokens(10_000_001)));
     assert_eq!((large.fits, large.retry_after, large.remaining), (false, None, tokens(10)));
+}
+
+#[test]
+fn of_a_window_that_was_lost_only_what_is_granted_beyond_its_use_may_be_spent() {
+    let mut region = Region::lost();
+    region.open(1, false);
+    region.apply(vec![], |_| {});
+    assert_eq!(region.drain(&minute()), 0, "all of the floor may have been used");
+    let label = minute().limit.window_at(region.now).expect("a window");
+    // each response says more: what it can have come to by now, with what was granted since
+    for (granted, used_at_most, fit) in [(25, 20, 5), (32, 25, 7), (32, 32, 0)] {
+        let number = region.reduce(vec![]);
+        let grant = Grant { budget: minute().budget, label, granted: tokens(granted), used_at_most: tokens(used_at_most) };
+        let (view, drift) = (region.view.clone(), region.drift);
+        let change = HoldingsChange { number, view, drift, settlements: vec![], grants: vec![grant] };
+        region.store.write(region.now, &change).expect("of the response taken");
+        assert_eq!(region.drain(&minute()), fit, "granted {granted}");
+    }
 }
