@@ -50,7 +50,8 @@
 //! 8. `slices`: units held in a process are given up at the lease's end.
 //! 9. `max-hold`: a slot ends after the longest request that is allowed; a request that goes on is
 //!    not counted any more.
-//! 10. `labels`: windows are told apart by wall clocks, and each holds by itself.
+//! 10. `labels`: windows are told apart by wall clocks, and each holds by itself. One that began under an
+//!     older set goes by the limit of that, which may be greater: by the difference.
 //! 11. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
 //!     that goes by a set without the policy, or by one that charges other requests, lets pass whatever
 //!     it does not charge. No number holds until it has the active one.
@@ -108,6 +109,8 @@ pub struct Circumstances {
     pub steps: Steps,
     /// For slots that are held: how many requests may run on.
     pub held: Option<Held>,
+    /// Of an allowance: the greatest limit of an older set under which windows began that are not closed.
+    pub former_units: MicroTokens,
     /// A change that is not active yet, in words.
     pub pending: Option<String>,
     /// Regions that may go by a set without this policy, or where it charges other requests, in words.
@@ -152,6 +155,7 @@ impl Circumstances {
             floors_beyond,
             steps: Steps::default(),
             held: None,
+            former_units: MicroTokens::ZERO,
             pending: None,
             passed_by: None,
             alarm: None,
@@ -331,6 +335,12 @@ fn max_hold(now: &Circumstances) -> Assessed {
 }
 
 fn labels(now: &Circumstances) -> Assessed {
+    let beyond = now.former_units.saturating_sub(now.limit.burst);
+    if beyond > MicroTokens::ZERO {
+        let excess = Some(Capacity::new(MicroTokens::ZERO, beyond));
+        let why = format!("windows that began under an older set go by its limit of {} until they end", now.former_units);
+        return Assessed { name: "labels", excess, why };
+    }
     zero(
         "labels",
         match now.shape {

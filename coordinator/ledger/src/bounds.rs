@@ -52,7 +52,8 @@ impl Ledger {
         let alarm = self.alarms_of(&policy.name).next().map(|alarm| alarm.what);
         let steps = self.regions.values().map(|session| session.steps.total(self.clock.at)).fold(Steps::default(), Steps::and);
         let passed_by = self.passed_by(policy);
-        Circumstances { steps, pending, passed_by, alarm, ..Circumstances::quiet(limits(), beyond) }
+        let former_units = self.policies.former_units(policy);
+        Circumstances { steps, pending, passed_by, alarm, former_units, ..Circumstances::quiet(limits(), beyond) }
     }
 
     /// The regions that may not know yet that the policy limits something, in words.

@@ -7,6 +7,7 @@ use quorate_shared::heartbeat::{FormerSet, PoliciesInForce};
 use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{Limit, Policy, PolicySet, Shape};
 use quorate_shared::time::WindowLabel;
+use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,6 +106,16 @@ impl PolicyBook {
             Some(former) => former.set.terms(budget),
             None => self.active_terms(budget),
         }
+    }
+
+    /// The greatest limit of an older set under which windows of this policy of the active set began
+    /// that may be open yet.
+    pub fn former_units(&self, policy: &Policy) -> MicroTokens {
+        let kind = (policy.name.clone(), policy.generation);
+        let bearing = self.former.iter().filter(|former| former.up_to.contains_key(&kind));
+        let theirs = bearing.filter_map(|former| former.set.set.policy(&policy.name));
+        let limits = theirs.flat_map(|theirs| std::iter::once(theirs.limit).chain(theirs.overrides.iter().map(|o| o.limit)));
+        limits.map(|limit| limit.capacity().burst).max().unwrap_or_default()
     }
 
     /// What a response says of the sets that still bear on windows.

@@ -279,9 +279,12 @@ fn a_smaller_limit_holds_from_the_window_after_every_window_in_use() {
     let (response, _) = both(&mut world, &mut eu, &mut us);
     let up_to: Vec<WindowLabel> = response.former.iter().flat_map(|f| &f.up_to).map(|(_, _, label)| *label).collect();
     assert_eq!(up_to, [window(4)], "us was in window 4 already");
+    let bound = |world: &World| world.ledger.bounds(None).policies[0].bound.overshoot_bound;
+    assert_eq!(bound(&world), Some(50.0), "window 4 goes on by the limit of 100");
     (eu.window, us.window) = (5, 5);
     both(&mut world, &mut eu, &mut us);
     let (response, _) = both(&mut world, &mut eu, &mut us);
+    assert_eq!(bound(&world), Some(0.0));
     assert!(response.former.is_empty(), "nobody is in those windows any more");
 }
 
