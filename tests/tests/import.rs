@@ -1,8 +1,8 @@
 //! Real files of envoyproxy/ratelimit, with what its own loader and matcher said of them, read by
-//! the import and asked by the agent's matching.
+//! the import and asked by the agent's matching; and Limitador's own example.
 //!
-//! The files stay outside the repository, beside the checkout in `shared/cases/envoy-ratelimit`,
-//! or in that folder of where `QUORATE_CASES` says; without them these tests say so and pass over them.
+//! The files stay outside the repository, beside the checkout in `shared/cases`, or where `QUORATE_CASES`
+//! says; without them these tests say so and pass over them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,7 @@
     reason = "a test that reads files and says what it passes over"
 )]
 
-use quorate_coordinator::documents::import::{Imported, Note, SourceFile, envoy_ratelimit};
+use quorate_coordinator::documents::import::{Imported, Note, SourceFile, envoy_ratelimit, limitador};
 use quorate_limiter::matching::PolicyTable;
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::{Limit, Mode, PolicySet, Window};
@@ -22,10 +22,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The folder, if it is there.
+/// The folder of envoyproxy/ratelimit, if it is there.
 fn folder() -> Option<PathBuf> {
+    folder_of("envoy-ratelimit")
+}
+
+fn folder_of(limiter: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/cases");
-    let folder = std::env::var_os("QUORATE_CASES").map_or(beside, PathBuf::from).join("envoy-ratelimit");
+    let folder = std::env::var_os("QUORATE_CASES").map_or(beside, PathBuf::from).join(limiter);
     if !folder.is_dir() {
         println!("passed over: no files of another limiter beside the checkout, and QUORATE_CASES names no folder of them");
         return None;
@@ -164,4 +168,17 @@ fn domain_of(folder: &Path, name: &str) -> String {
     let text = fs::read_to_string(folder.join(name)).expect("a file");
     let line = text.lines().find_map(|line| line.trim_start_matches('\u{feff}').strip_prefix("domain: ")).expect("a domain");
     line.trim().to_owned()
+}
+
+#[test]
+fn the_example_of_limitador_is_two_policies_and_what_is_around_a_file_is_named() {
+    let Some(folder) = folder_of("other") else { return };
+    let read = |name: &str| limitador(&[SourceFile { name: name.to_owned(), text: fs::read(folder.join(name)).expect("a file") }], &[eu()]);
+    let imported = read("limitador-01-examples.yaml").expect("it loads");
+    let per: Vec<usize> = imported.set.policies.iter().map(|policy| policy.per.len()).collect();
+    assert_eq!((per.as_slice(), imported.notes.len()), (&[0, 1][..], 0), "{}", imported.yaml);
+    for wrapped in ["limitador-03-configmap.yaml", "limitador-05-k8s.yaml"] {
+        let mistakes = read(wrapped).expect_err("a ConfigMap");
+        assert!(mistakes.len() == 1 && mistakes[0].detail.starts_with("this is a ConfigMap"), "{mistakes:?}");
+    }
 }

@@ -363,6 +363,14 @@ policies:
 }
 
 #[test]
+fn conditions_and_variables_with_nothing_written_are_none() {
+    let imported = limits("- namespace: shop\n  max_value: 9\n  seconds: 60\n  conditions:\n  variables:\n").expect("it loads");
+    assert_eq!(told(&imported.notes), Vec::<String>::new());
+    let [policy] = imported.set.policies.as_slice() else { panic!("{}", imported.yaml) };
+    assert_eq!((policy.matches.len(), policy.per.len()), (1, 0), "the namespace alone");
+}
+
+#[test]
 fn a_limit_that_cannot_be_said_is_named() {
     let one = |more: &str| format!("- {{namespace: n, seconds: 1, max_value: 1, conditions: [], variables: [], {more}}}\n");
     let of = |fields: &str| format!("- {{namespace: n, max_value: 1, {fields}}}\n");
@@ -408,6 +416,10 @@ fn a_limit_that_cannot_be_said_is_named() {
 fn every_mistake_of_a_limit_is_told_in_its_place() {
     for (text, expected) in [
         ("a: 1", &["f:1:1: expected a list of limits, found a map"][..]),
+        (
+            "kind: ConfigMap\ndata: {limits.yaml: '[]'}",
+            &["f:1:1: this is a ConfigMap, and no list of limits: give what stands in its `data` as a file of its own"],
+        ),
         ("- 5", &["f:1:3: expected a map with `namespace`, `max_value`, `seconds`, `conditions` and `variables`, found the number `5`"]),
         (
             "- {namespace: 5, max_value: -1, seconds: '1', conditions: x, variables: [1], name: [a]}",

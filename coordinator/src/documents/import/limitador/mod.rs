@@ -71,6 +71,10 @@ impl Limits {
         if matches!(document.value(), Value::Null) {
             return Some(());
         }
+        if document.peek("kind").is_some_and(|kind| matches!(kind.value(), Value::Text(kind) if kind == "ConfigMap")) {
+            document.refuse("this is a ConfigMap, and no list of limits: give what stands in its `data` as a file of its own");
+            return None;
+        }
         for item in document.list("a list of limits")? {
             let origin = item.line().map_or_else(|| file.to_owned(), |line| format!("{file}:{line}"));
             let Some(limit) = limit(&item) else { continue };
@@ -129,7 +133,11 @@ fn limit(at: &Located<'_>) -> Option<Limit> {
     })
 }
 
+/// None where nothing is written, as upstream reads it.
 fn texts(at: &Located<'_>) -> Option<Vec<String>> {
+    if matches!(at.value(), Value::Null) {
+        return Some(Vec::new());
+    }
     at.list("a list of expressions")?.iter().map(|item| item.text("an expression").map(str::to_owned)).collect()
 }
 
