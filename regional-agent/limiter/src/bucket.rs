@@ -210,9 +210,8 @@ pub struct Change {
     pub at: StoreTime,
     /// The least floor of one of its budgets before, by rate and by burst.
     pub former: Capacity,
-    /// The least rate of a floor just before.
-    pub former_rate: MicroTokens,
-    /// When an earlier change slowed the refill: a bucket that has gone since may not have been full.
+    /// The first change, of those that bear on this one, that slowed a refill: a bucket that has gone since may not
+    /// have been full.
     pub slowed_at: Option<StoreTime>,
     /// When the budgets began anew under a name that had others before, by a clock that never shows
     /// less than a window that was used: what those counted is not in these. Never forgotten.
@@ -220,16 +219,17 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change at `now` that follows this one. `former` is the floor between the two.
+    /// A change at `now` that follows this one. `former` is the least floor between the two; `slows`: one of the
+    /// refills is slower from now on.
     #[must_use]
-    pub fn followed(self, now: StoreTime, former: Capacity) -> Self {
-        let slowed_at = if former.rate < self.former_rate { Some(self.at) } else { self.slowed_at };
-        Self { at: now, former: self.former.min(former), former_rate: former.rate, slowed_at, anew_at: self.anew_at }
+    pub fn followed(self, now: StoreTime, former: Capacity, slows: bool) -> Self {
+        let slowed_at = self.slowed_at.or(slows.then_some(now));
+        Self { at: now, former: self.former.min(former), slowed_at, anew_at: self.anew_at }
     }
 
     /// A change at `now` of what held for long.
-    pub const fn first(now: StoreTime, former: Capacity) -> Self {
-        Self { at: now, former, former_rate: former.rate, slowed_at: None, anew_at: None }
+    pub fn first(now: StoreTime, former: Capacity, slows: bool) -> Self {
+        Self { at: now, former, slowed_at: slows.then_some(now), anew_at: None }
     }
 
     /// True if an absent bucket may have been there, partly used, at the change.

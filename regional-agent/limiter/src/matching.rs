@@ -153,18 +153,17 @@ impl PolicyTable {
     pub fn changed_since(&self, before: PoliciesInForce, known: Option<&Self>) -> Vec<ChangedPolicy> {
         let changed = |row: &Row| {
             let Policy { name, generation, .. } = &row.policy;
-            let change = |former, anew| ChangedPolicy { policy: name.clone(), generation: *generation, former, anew };
+            let change = |former, slows, anew| ChangedPolicy { policy: name.clone(), generation: *generation, former, slows, anew };
             // budgets that began since may have followed others of their name
-            let Some(known) = known else { return Some(change(Capacity::ZERO, *generation > before.active)) };
+            let Some(known) = known else { return Some(change(Capacity::ZERO, true, *generation > before.active)) };
             let Some(old) = known.rows.iter().find(|r| r.policy.name == *name) else {
                 // budgets that began under a set that never reached this region may have had other limits then
-                return (*generation != self.in_force.active).then(|| change(Capacity::ZERO, false));
+                return (*generation != self.in_force.active).then(|| change(Capacity::ZERO, true, false));
             };
             match old.policy.generation == *generation {
-                false => Some(change(Capacity::ZERO, true)),
-                true if old.overrides != row.overrides => Some(change(Capacity::ZERO, false)),
-                true if old.base != row.base => Some(change(old.base.floor, false)),
-                true => None,
+                false => Some(change(Capacity::ZERO, false, true)),
+                true if (old.base, &old.overrides) == (row.base, &row.overrides) => None,
+                true => Some(change(old.least_floor(), row.slows(old), false)),
             }
         };
         self.rows.iter().filter_map(changed).collect()
@@ -172,6 +171,18 @@ impl PolicyTable {
 }
 
 impl Row {
+    /// The least floor that one of its budgets has, by rate and by burst.
+    fn least_floor(&self) -> Capacity {
+        self.overrides.values().fold(self.base.floor, |least, terms| least.min(terms.floor))
+    }
+
+    /// True if one of its budgets refills more slowly than by `old`.
+    fn slows(&self, old: &Self) -> bool {
+        let named = self.overrides.keys().chain(old.overrides.keys());
+        self.base.floor.rate < old.base.floor.rate
+            || named.into_iter().any(|subject| self.terms(subject).floor.rate < old.terms(subject).floor.rate)
+    }
+
     fn terms(&self, subject: &SubjectHash) -> FloorTerms {
         *self.overrides.get(subject).unwrap_or(&self.base)
     }
@@ -243,7 +254,7 @@ fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::policy::{CostRule, FloorRule, Mode, Region};
+    use quorate_shared::policy::{CostRule, FloorRule, Mode, Override, Region};
     use quorate_shared::units::PartsPerMillion;
     use std::time::Duration;
 
@@ -301,6 +312,35 @@ mod tests {
         let changed = table(&set(3, 2, 900_000), None).changed_since(first, Some(&none));
         let told: Vec<_> = changed.iter().map(|c| (c.former, c.anew)).collect();
         assert_eq!(told, [(Capacity::ZERO, false)], "set 2 never reached this region");
+    }
+
+    #[test]
+    fn a_change_of_one_override_tells_the_least_floor_of_all_before_it() {
+        let with = |version, limits: &[(&str, u64)]| {
+            let mut set = PolicySet::clone(&set(version, 1, 900_000));
+            let policy = &mut set.policies[0];
+            policy.per = vec!["tenant".into()];
+            let limit = |tokens| {
+                let amount = MicroTokens::from_tokens(tokens).expect("few");
+                Limit::TokenBucket { rate: amount, period: Duration::from_secs(1), burst: amount }
+            };
+            let named = |(tenant, tokens): &(&str, u64)| Override {
+                subject: BTreeMap::from([("tenant".into(), (*tenant).into())]),
+                limit: limit(*tokens),
+            };
+            policy.overrides = limits.iter().map(named).collect();
+            table(&Arc::new(set), None)
+        };
+        let first = PoliciesInForce { active: 1, next: None };
+        let told = |old: &[(&str, u64)], new: &[(&str, u64)]| {
+            let changed = with(2, new).changed_since(first, Some(&with(1, old)));
+            changed.iter().map(|c| (c.former.burst.tokens_floor(), c.former.rate.tokens_floor(), c.slows)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[], &[("acme", 200)]), [(10, 10, false)], "nobody had less than the base");
+        assert_eq!(told(&[("acme", 200)], &[]), [(10, 10, true)]);
+        assert_eq!(told(&[("acme", 200), ("slow", 3)], &[("acme", 300), ("slow", 3)]), [(3, 3, false)]);
+        assert_eq!(told(&[], &[("acme", 4)]), [(10, 10, true)]);
+        assert_eq!(told(&[("acme", 200)], &[("acme", 200)]), []);
     }
 
     #[test]

@@ -198,6 +198,8 @@ pub struct ChangedPolicy {
     pub generation: u64,
     /// The least floor that one of its budgets had in this region until now, by rate and by burst.
     pub former: Capacity,
+    /// True if one of its budgets refills more slowly from now on.
+    pub slows: bool,
     /// True if its budgets begin anew under a name that had others before (another kind of limit,
     /// period or subject): what those counted is not in these.
     pub anew: bool,
@@ -371,7 +373,7 @@ impl Record {
         let before = self.changes.get(&key).copied();
         let former = exact(changed.former);
         let recent = before.filter(|change| now.since(change.at) <= CHANGE_MEMORY);
-        let change = recent.map_or(Change::first(now, former), |change| change.followed(now, former));
+        let change = recent.map_or(Change::first(now, former, changed.slows), |change| change.followed(now, former, changed.slows));
         let anew_at = if changed.anew { Some(now.max(self.clock)) } else { before.and_then(|change| change.anew_at) };
         self.changes.insert(key, Change { anew_at, ..change });
     }

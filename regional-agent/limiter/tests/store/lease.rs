@@ -238,6 +238,29 @@ fn a_limit_lowered_and_raised_between_two_accesses_has_clamped() {
 }
 
 #[test]
+fn a_bucket_that_has_gone_since_the_refill_was_slowed_counts_as_empty() {
+    let (fast, slow) = (charge("a", 10, SECOND, 100), charge("a", 1, SECOND, 100));
+    for (slows, remaining) in [(false, 100), (true, 1)] {
+        let mut region = Region::new();
+        assert_eq!(region.drain(&fast), 100);
+        let change = |finish: &mut quorate_limiter::record::Finish, slows| {
+            finish.changed = changed(capacity(1, 100));
+            finish.changed[0].slows = slows;
+        };
+        // two changes that slow it: the first one tells since when
+        region.apply(vec![], |finish| change(finish, slows));
+        region.pass(40 * SECOND);
+        region.apply(vec![], |finish| change(finish, slows));
+        region.pass(32 * SECOND);
+        region.store.sweep(region.now);
+        region.apply(vec![], |finish| change(finish, false));
+        region.pass(SECOND);
+        assert!(region.store.bucket(&fast.budget).is_none(), "it was kept for 71 seconds");
+        assert_eq!(region.level(&slow), tokens(remaining));
+    }
+}
+
+#[test]
 fn a_change_bears_on_the_next_for_a_month() {
     let limit = charge("a", 1, 3600 * SECOND, 100);
     for (days, level) in [(29, 3), (31, 50)] {
@@ -247,6 +270,21 @@ fn a_change_bears_on_the_next_for_a_month() {
         region.apply(vec![], |finish| finish.changed = changed(capacity(1, 50)));
         assert_eq!(region.level(&limit), tokens(level), "after {days} days");
     }
+}
+
+#[test]
+fn an_override_for_one_leaves_the_others_buckets_as_they_were() {
+    let (other, named) = (charge("other", 1, 60 * SECOND, 10), charge("named", 1, 60 * SECOND, 10));
+    let mut region = Region::new();
+    assert!(region.check(&costing(&other, tokens(3))).fits);
+    assert!(region.check(&costing(&named, tokens(6))).fits);
+    region.apply(vec![], |finish| finish.changed = changed(capacity(1, 10)));
+    assert_eq!(region.level(&other), tokens(7));
+    let raised = charge("named", 5, 60 * SECOND, 100);
+    assert_eq!(region.level(&raised), tokens(4));
+    assert!(region.check(&costing(&raised, tokens(1))).fits);
+    region.pass(60 * SECOND);
+    assert_eq!((region.level(&other), region.level(&raised)), (tokens(8), tokens(8)));
 }
 
 #[test]

@@ -139,6 +139,7 @@ impl Both {
         finish.lapsed = lapsed;
         if let Some(floor) = changed_floor {
             finish.changed = changed(self.charge.floor);
+            finish.changed[0].slows = floor.rate < self.charge.floor.rate;
             self.charge.floor = floor;
         }
         self.region.store.finish(self.region.now, &finish).expect("of the response taken");

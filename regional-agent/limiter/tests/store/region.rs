@@ -181,5 +181,5 @@ pub fn policies(active: u64) -> PoliciesInForce {
 
 pub fn changed(former: Capacity) -> Vec<ChangedPolicy> {
     let budget = budget("");
-    vec![ChangedPolicy { policy: budget.policy, generation: budget.generation, former, anew: false }]
+    vec![ChangedPolicy { policy: budget.policy, generation: budget.generation, former, slows: false, anew: false }]
 }

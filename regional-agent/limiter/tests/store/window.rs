@@ -19,7 +19,7 @@ fn minute() -> Charge {
 /// A response under which a policy's floors changed.
 fn change(region: &mut Region, anew: bool) {
     let id = budget("");
-    let changed = ChangedPolicy { policy: id.policy, generation: id.generation, former: Capacity::ZERO, anew };
+    let changed = ChangedPolicy { policy: id.policy, generation: id.generation, former: Capacity::ZERO, slows: false, anew };
     region.apply(vec![], |finish| finish.changed = vec![changed]);
 }
 

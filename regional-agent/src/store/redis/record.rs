@@ -101,12 +101,11 @@ fn holding(text: &str) -> Result<Holding, StoreError> {
 }
 
 fn change(text: &str) -> Result<Change, StoreError> {
-    let [at, rate, burst, former_rate, slowed_at, anew_at] = split(text, ' ')?;
+    let [at, rate, burst, slowed_at, anew_at] = split(text, ' ')?;
     let instant = |text| if text == "-" { Ok(None) } else { value(text).map(StoreTime::from_micros).map(Some) };
     Ok(Change {
         at: StoreTime::from_micros(value(at)?),
         former: capacity(rate, burst)?,
-        former_rate: MicroTokens(value(former_rate)?),
         slowed_at: instant(slowed_at)?,
         anew_at: instant(anew_at)?,
     })

@@ -218,7 +218,7 @@ pub fn finish(finish: &Finish) -> Result<Vec<String>, StoreError> {
     for changed in &finish.changed {
         words.push(format!("{}:{}", changed.policy, changed.generation));
         words.extend(capacity(changed.former));
-        words.push(flag(changed.anew));
+        words.extend([changed.slows, changed.anew].map(flag));
     }
     Ok(words)
 }

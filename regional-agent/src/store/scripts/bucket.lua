@@ -132,11 +132,10 @@ local function change_of(recorded)
   if not recorded then
     return nil
   end
-  local at, rate, burst, former_rate, slowed_at, anew_at =
-    string.match(recorded, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local at, rate, burst, slowed_at, anew_at = string.match(recorded, '^(%d+) (%d+) (%d+) (%S+) (%S+)$')
   return {
     at = tonumber(at), rate = tonumber(rate), burst = tonumber(burst),
-    former_rate = tonumber(former_rate), slowed_at = tonumber(slowed_at), anew_at = tonumber(anew_at),
+    slowed_at = tonumber(slowed_at), anew_at = tonumber(anew_at),
   }
 end
 

@@ -5,13 +5,13 @@
 -- ARGV[9]     by what the lease is renewed, for agents that did not receive the response (R8)
 -- ARGV[10]    the store's clock counts as showing at least this
 -- ARGV[11..]  for each policy whose floors changed: policy and generation, former floor (rate, burst),
---             whether its budgets begin anew under a name that had others before
+--             whether a refill is slower from now on, whether its budgets begin anew under a name that had others before
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
 end
 local full, genesis, lapsed = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1'
 
-local function note_change(policy, rate, burst, anew)
+local function note_change(policy, rate, burst, slows, anew)
   local field = 'c:' .. policy
   local before = change_of(redis.call('HGET', lease, field))
   local least_rate, least_burst, slowed_at = tonumber(rate), tonumber(burst), nil
@@ -21,13 +21,13 @@ local function note_change(policy, rate, burst, anew)
   end
   if before and since(before.at) <= CHANGE_MEMORY then
     slowed_at = before.slowed_at
-    if tonumber(rate) < before.former_rate then
-      slowed_at = before.at
-    end
     least_rate, least_burst = math.min(before.rate, least_rate), math.min(before.burst, least_burst)
   end
+  if slows then
+    slowed_at = slowed_at or now
+  end
   local text = table.concat({
-    int(now), int(least_rate), int(least_burst), rate,
+    int(now), int(least_rate), int(least_burst),
     slowed_at and int(slowed_at) or '-', anew_at and int(anew_at) or '-',
   }, ' ')
   redis.call('HSET', lease, field, text)
@@ -52,8 +52,8 @@ note_clock(tonumber(ARGV[10]))
 if lapsed or #ARGV > 10 then
   redis.call('HINCRBY', lease, 'epoch', 1)
 end
-for i = 11, #ARGV, 4 do
-  note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3] == '1')
+for i = 11, #ARGV, 5 do
+  note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3] == '1', ARGV[i + 4] == '1')
 end
 if full and burnt then
   -- what was lent until now nobody knew, so what refilled until now is not counted

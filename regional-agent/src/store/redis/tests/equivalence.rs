@@ -224,12 +224,13 @@ impl Both<'_> {
         response: Response,
         policies: PoliciesInForce,
         flags: [bool; 3],
-        changed: Option<(Capacity, bool)>,
+        changed: Option<(Capacity, bool, bool)>,
         ahead: Option<i64>,
     ) -> TestCaseResult {
         let [full, genesis, lapsed] = flags;
         let budget = Self::budget(0);
-        let changed = changed.map(|(former, anew)| ChangedPolicy { policy: budget.policy, generation: budget.generation, former, anew });
+        let (policy, generation) = (budget.policy, budget.generation);
+        let changed = changed.map(|(former, slows, anew)| ChangedPolicy { policy, generation, former, slows, anew });
         let clock_at_least = ahead.map(|micros| self.now.as_micros().saturating_add_signed(micros).min(MAX_EXACT));
         let stamp = super::genesis(self.number(response)).stamp;
         let finish = Finish {
@@ -409,7 +410,7 @@ fn open() -> Operation {
 
 /// A response is taken, and with nothing to write in force.
 fn respond(genesis: bool, changed: Option<Capacity>) -> [Operation; 2] {
-    let (policies, flags, changed) = (PoliciesInForce::default(), [true, genesis, false], changed.map(|former| (former, false)));
+    let (policies, flags, changed) = (PoliciesInForce::default(), [true, genesis, false], changed.map(|former| (former, false, false)));
     let finish = Operation::Finish { response: Response::PRESENT, policies, flags, changed, ahead: None };
     [Operation::Take { response: Response::NEXT }, finish]
 }

@@ -53,12 +53,12 @@ pub enum Operation {
         settlements: Vec<Option<(Holding, Option<Parts>)>>,
         grants: Vec<GrantOf>,
     },
-    /// `changed`: the former floor, and whether budgets begin anew. `ahead`: how far the clock must be at least.
+    /// `changed`: the former floor, whether a refill is slower now, and whether budgets begin anew. `ahead`: how far the clock must be at least.
     Finish {
         response: Response,
         policies: PoliciesInForce,
         flags: [bool; 3],
-        changed: Option<(Capacity, bool)>,
+        changed: Option<(Capacity, bool, bool)>,
         ahead: Option<i64>,
     },
     LoseState,
@@ -249,7 +249,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         9 => response().prop_map(|response| Operation::Take { response }),
         12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS), proptest::collection::vec(grant(), 0..4))
             .prop_map(|(response, view, settlements, grants)| Operation::Write { response, view, settlements, grants }),
-        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, (part(), proptest::bool::weighted(0.3))), proptest::option::weighted(0.1, -1_000_000_000..1_000_000_000i64))
+        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, (part(), any::<bool>(), proptest::bool::weighted(0.3))), proptest::option::weighted(0.1, -1_000_000_000..1_000_000_000i64))
             .prop_map(|(response, policies, flags, changed, ahead)| Operation::Finish { response, policies, flags, changed, ahead }),
         1 => Just(Operation::LoseState),
     ]
