@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a record outlives its last renewal. Losing it is safe: the next session burns (R7).
+/// How long a record outlives its last heartbeat or renewal. Losing it is safe: the next session burns (R7).
 pub const RECORD_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long a change of limits bears on the next one of the same policy.

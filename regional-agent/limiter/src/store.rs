@@ -181,9 +181,11 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Draws the number of the next heartbeat of `session` (R8).
+    /// Draws the number of the next heartbeat of `session` (R8). A region that is cut off keeps its record by it.
     pub fn draw_seq(&mut self, now: StoreTime, session: u64) -> Result<u64, Refusal> {
-        self.record_mut(now)?.draw_seq(session)
+        let seq = self.record_mut(now)?.draw_seq(session)?;
+        self.extend_record(now);
+        Ok(seq)
     }
 
     /// Begins to apply response `number`: older ones are refused from now on.
@@ -210,10 +212,14 @@ impl MemoryStore {
     /// Ends the application of a response.
     pub fn finish(&mut self, now: StoreTime, finish: &Finish) -> Result<(), Refusal> {
         self.record_mut(now)?.finish(now, finish)?;
+        self.extend_record(now);
+        Ok(())
+    }
+
+    fn extend_record(&mut self, now: StoreTime) {
         if let Some(record) = &mut self.record {
             record.until = now.after(RECORD_LIFE);
         }
-        Ok(())
     }
 
     /// Drops what has expired. Done by itself whenever what is kept has doubled.

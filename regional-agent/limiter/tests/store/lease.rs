@@ -309,6 +309,21 @@ fn a_holding_without_a_policy_is_recorded_without_a_bucket() {
 }
 
 #[test]
+fn a_region_that_is_cut_off_keeps_its_record_by_its_heartbeats() {
+    let mut region = Region::new();
+    assert_eq!(region.drain(&charge("a", 1, 30 * 24 * 3600 * SECOND, 10)), 10);
+    for seq in 2..=11 {
+        region.now = region.now.after(RECORD_LIFE);
+        assert_eq!(region.store.draw_seq(region.now, 1), Ok(seq), "after {} weeks", seq - 1);
+    }
+    assert!(!region.store.record(region.now).expect("kept").burnt);
+    // nothing but a heartbeat of the open session keeps it
+    assert!(region.store.draw_seq(region.now.after(RECORD_LIFE), 2).is_err());
+    region.now = region.now.after(RECORD_LIFE).after(SECOND);
+    assert_eq!(region.store.draw_seq(region.now, 1), Err(Refusal::NoRecord));
+}
+
+#[test]
 fn a_record_that_nobody_renews_is_lost_in_the_end() {
     let mut region = Region::new();
     region.now = region.now.after(RECORD_LIFE).after(SECOND);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
 use quorate_limiter::hold::{Beside, HoldId, NewHold};
-use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, Record, Refusal, Settlement};
+use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, RECORD_LIFE, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
 use quorate_limiter::slots::Slots;
 use quorate_limiter::store::{MemoryStore, Usage};
@@ -125,8 +125,13 @@ impl Both<'_> {
             Operation::Draw { newer } => {
                 let session = self.record().session + newer;
                 let expected = self.memory.draw_seq(self.now, session).map(|seq| Drawn { seq, time: Some(self.now) });
-                let got = self.runtime.block_on(self.redis.draw_seq(session));
-                same(expected, got)
+                // it is kept for the whole of its life from now on, however little was left of it
+                redis::cmd("PEXPIRE").arg(&self.redis.keys.lease).arg(3_600_000).exec(self.connection).expect("it answers");
+                let drawn = expected.is_ok();
+                same(expected, self.runtime.block_on(self.redis.draw_seq(session)))?;
+                let left = (RECORD_LIFE.as_millis() as i64) - self.record_life();
+                prop_assert!(!drawn || (0..50_000).contains(&left), "the record expires {} ms too early", left);
+                Ok(())
             }
             Operation::Take { response } => {
                 let number = self.number(*response);
@@ -273,9 +278,14 @@ impl Both<'_> {
         for index in 0..SUBJECTS {
             self.compare_budget(index)?;
         }
-        let life: i64 = redis::cmd("PTTL").arg(&self.redis.keys.lease).query(self.connection).expect("it answers");
+        let life = self.record_life();
         prop_assert_eq!(life > 0, loaded.record.is_some(), "the record expires in {} ms", life);
         Ok(())
+    }
+
+    /// In milliseconds; negative without a record.
+    fn record_life(&mut self) -> i64 {
+        redis::cmd("PTTL").arg(&self.redis.keys.lease).query(self.connection).expect("it answers")
     }
 
     fn compare_budget(&mut self, index: usize) -> TestCaseResult {
