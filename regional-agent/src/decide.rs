@@ -13,7 +13,7 @@ use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::PolicyName;
-use quorate_shared::policy::{Limit, OnStoreFailure};
+use quorate_shared::policy::{Limit, OnStoreFailure, Shape};
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -84,8 +84,13 @@ impl PolicyDecision {
     /// Until the same request would fit. Where the region's present share cannot hold it, capacity
     /// has to come from elsewhere, and at least `heartbeat` has to pass.
     pub fn wait(&self, heartbeat: Duration) -> Duration {
-        let known = self.decision.and_then(|d| d.retry_after);
+        let known = self.decision.filter(|d| !self.may_be_granted_more(d)).and_then(|d| d.retry_after);
         known.unwrap_or_else(|| wait_for_large(self.limit, self.cost).max(heartbeat))
+    }
+
+    /// True of a window of which the region may get more units before it ends.
+    fn may_be_granted_more(&self, decision: &LimitDecision) -> bool {
+        self.limit.shape() == Shape::Allowance && decision.capacity.burst < self.reach
     }
 }
 

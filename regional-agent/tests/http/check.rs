@@ -114,6 +114,22 @@ async fn the_longest_wait_of_those_that_refuse_counts() {
 }
 
 #[tokio::test]
+async fn a_window_is_waited_for_to_its_end_only_where_nothing_more_can_be_granted() {
+    let refusal = |capacity: u64| {
+        let decision = over("a", Duration::from_hours(20))
+            .decision
+            .map(|decision| LimitDecision { capacity: Capacity::new(MicroTokens::ZERO, tokens(capacity)), ..decision });
+        let window = quorate_shared::policy::Window::Every(Duration::from_hours(24));
+        let limit = quorate_shared::policy::Limit::FixedWindow { units: tokens(200), window };
+        PolicyDecision { limit, reach: tokens(150), decision, ..over("a", Duration::ZERO) }
+    };
+    for (capacity, millis) in [(149, 2_000), (150, 20 * 3_600_000), (151, 20 * 3_600_000)] {
+        let reply = answer(refused(vec![refusal(capacity)])).await;
+        assert_eq!((reply.status.as_u16(), reply.problem().retry_after_ms), (429, Some(millis)), "{capacity} of 150");
+    }
+}
+
+#[tokio::test]
 async fn what_a_share_cannot_hold_waits_for_capacity_to_move_and_refill() {
     let unknown = |name| {
         let capacity = Capacity::new(MicroTokens::ZERO, tokens(5));
