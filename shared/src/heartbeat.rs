@@ -19,9 +19,12 @@ pub const PROTOCOL: u16 = 1;
 /// No lease is longer. What a region may have promised before a restart is over after this (R6).
 pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
 
-/// Reports in one heartbeat at most. One region's many subjects must not cost any region its lease,
+/// Reports in one heartbeat at most, and budgets that are said to have drained. One region's many subjects must not cost any region its lease,
 /// and every report is planned, logged and applied before the answer leaves.
 pub const MOST_REPORTS: usize = 1_000;
+
+/// Windows in one heartbeat at most of which it says what was spent: those of all reports, and as many others.
+pub const MOST_SPENT: usize = 2 * MOST_REPORTS;
 
 /// `(session, seq)` of a heartbeat and of the response to it. Ordered lexicographically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,7 +91,7 @@ pub struct Heartbeat {
     /// The newest response of this session that is applied in full; absent at its start.
     pub echo: Option<Stamp>,
     /// For budgets with a drain: the newest response of this session up to which the count has
-    /// come down to what the region may use without the parts it gave up.
+    /// come down to what the region may use without the parts it gave up. At most [`MOST_REPORTS`].
     #[serde(default)]
     pub drained: Vec<(BudgetId, Stamp)>,
     /// The newest response of this session whose policies alone past use counts under, of every
@@ -104,7 +107,8 @@ pub struct Heartbeat {
     #[serde(default)]
     pub reports: Vec<Report>,
     /// Units spent, read after the echoed response was applied: of every window that a grant is
-    /// known for, and of the newest window of every allowance that is reported.
+    /// known for, and of the newest window of every allowance that is reported. At most [`MOST_SPENT`];
+    /// of those that do not fit a later one speaks.
     #[serde(default)]
     pub spent: Vec<Spent>,
     /// The region's store.

@@ -10,8 +10,9 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
-use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_REPORTS, Office, PROTOCOL};
-use quorate_shared::time::LeaderTime;
+use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_REPORTS, MOST_SPENT, Office, PROTOCOL};
+use quorate_shared::policy::read::MAX_POLICIES;
+use quorate_shared::time::{LeaderTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -96,12 +97,42 @@ fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
         // no later one could be greater, and stores count in doubles
         return Err(Refusal::invalid_request("/number", format!("session and seq are at most {MAX_EXACT}")));
     }
-    if heartbeat.reports.len() > MOST_REPORTS || heartbeat.drained.len() > MOST_REPORTS {
-        return Err(Refusal::invalid_request("/reports", format!("at most {MOST_REPORTS} budgets are reported in one heartbeat")));
-    }
+    check_lengths(&heartbeat)?;
+    check_windows(&heartbeat)?;
     check_label("/agent", &heartbeat.agent, MAX_AGENT)?;
     check_label("/store/kind", &heartbeat.store.kind, MAX_KIND)?;
     Ok(heartbeat)
+}
+
+/// A region says as much of each in one heartbeat as [`Heartbeat`] allows it, and of the rest in the next ones.
+fn check_lengths(heartbeat: &Heartbeat) -> Result<(), Refusal> {
+    let lists = [
+        ("/reports", heartbeat.reports.len(), MOST_REPORTS),
+        ("/drained", heartbeat.drained.len(), MOST_REPORTS),
+        ("/spent", heartbeat.spent.len(), MOST_SPENT),
+        ("/windows", heartbeat.windows.len(), MAX_POLICIES),
+    ];
+    match lists.into_iter().find(|(_, length, most)| length > most) {
+        Some((pointer, length, most)) => {
+            Err(Refusal::invalid_request(pointer, format!("expected at most {most} in one heartbeat, not {length}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Windows begin at instants that scripts can count in, and that a calendar knows.
+fn check_windows(heartbeat: &Heartbeat) -> Result<(), Refusal> {
+    let beyond = |label: WindowLabel| label.start().as_micros() > MAX_EXACT;
+    let open = heartbeat.windows.iter().position(|window| beyond(window.label) || beyond(window.last));
+    let spent = heartbeat.spent.iter().position(|spent| beyond(spent.label));
+    let pointer = open.map(|n| format!("/windows/{n}")).or(spent.map(|n| format!("/spent/{n}")));
+    match pointer {
+        Some(pointer) => {
+            let detail = format!("a window begins at most {MAX_EXACT} microseconds after 1970");
+            Err(Refusal::invalid_request(&pointer, detail))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_label(pointer: &str, text: &str, longest: usize) -> Result<(), Refusal> {

@@ -90,7 +90,21 @@ async fn an_old_heartbeat_renews_nothing() {
 async fn a_heartbeat_for_nobody_is_refused_in_its_place() {
     let cluster = Cluster::one().await;
     let good = serde_json::to_value(Agent::new("eu").beat(vec![])).expect("JSON");
+    let drained = || {
+        let stamp = json!({"n": {"session": 1, "seq": 1}, "o": {"term": 1, "process": 1}, "at": 1});
+        vec![json!([report("1", 1).budget, stamp]); 1_001]
+    };
+    let window = |label: u64, last: u64| json!({"policy": "write-api", "generation": 1, "label": label, "last": last});
+    let spent = |label: u64| json!({"b": report("1", 1).budget, "w": label, "s": 1});
+    let beyond = 9_007_199_254_740_992_u64;
     let cases = [
+        ("/reports", json!({"reports": vec![json!(report("1", 1)); 1_001]})),
+        ("/drained", json!({"drained": drained()})),
+        ("/spent", json!({"spent": vec![spent(1); 2_001]})),
+        ("/windows", json!({"windows": vec![window(1, 1); 10_001]})),
+        ("/windows/1", json!({"windows": [window(1, 1), window(beyond, 1)]})),
+        ("/windows/0", json!({"windows": [window(1, u64::MAX)]})),
+        ("/spent/0", json!({"spent": [spent(u64::MAX)]})),
         ("/number/seq", json!({"number": {"session": 1, "seq": "x"}})),
         ("/region", json!({"region": "us"})),
         ("/reports/0", json!({"reports": [7]})),

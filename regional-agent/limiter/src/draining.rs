@@ -1,6 +1,7 @@
 //! Up to which response past use has come down: what a region reports as drained (shape `share`).
 
-use quorate_shared::heartbeat::{Number, Offer, Stamp};
+use crate::telling::Told;
+use quorate_shared::heartbeat::{MOST_REPORTS, Number, Offer, Stamp};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{Drift, LocalTime};
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Draining {
     budgets: BTreeMap<BudgetId, Drained>,
+    /// The newest heartbeat.
+    newest: u64,
     floors: Floors,
 }
 
@@ -20,8 +23,16 @@ struct Drained {
     changed: Number,
     /// The newest response up to which the count has come down.
     by: Option<Stamp>,
-    /// The first heartbeat that said so of the last change.
-    told: Option<u64>,
+    /// Who said so of the last change.
+    told: Told,
+    /// The newest heartbeat that said anything of it.
+    said: u64,
+}
+
+impl Drained {
+    fn is_over(&self) -> bool {
+        self.by.is_some_and(|by| by.number >= self.changed)
+    }
 }
 
 /// Which response's policies alone past use counts under.
@@ -59,22 +70,28 @@ impl Draining {
         if full {
             self.budgets.retain(|id, _| offers.iter().any(|offer| offer.budget == *id));
         }
-        let known = |d: &Drained| d.told.is_some_and(|seq| seq <= stamp.number.seq);
-        self.budgets.retain(|id, drained| held(id) || !known(drained));
+        self.budgets.retain(|id, drained| held(id) || !drained.told.in_heartbeat(stamp.number.seq));
         for offer in offers.iter().filter(|offer| offer.drains) {
             let drained = self.budgets.entry(offer.budget.clone()).or_default();
-            (drained.changed, drained.told) = (stamp.number, None);
+            (drained.changed, drained.told) = (stamp.number, Told::default());
         }
     }
 
-    /// What heartbeat `seq` says of the budgets.
+    /// What heartbeat `seq` says of the budgets: of [`MOST_REPORTS`] at most, first of those that have drained
+    /// and of which that was not said yet, then of each in turn.
     pub fn report(&mut self, seq: u64) -> Vec<(BudgetId, Stamp)> {
-        for drained in self.budgets.values_mut() {
-            if drained.told.is_none() && drained.by.is_some_and(|by| by.number >= drained.changed) {
-                drained.told = Some(seq);
+        let before = std::mem::replace(&mut self.newest, seq);
+        let mut due: Vec<_> = self.budgets.iter_mut().filter_map(|(id, drained)| Some((drained.by?, id, drained))).collect();
+        due.sort_by_key(|(_, _, drained)| (!(drained.is_over() && drained.told.is_news()), drained.said));
+        due.truncate(MOST_REPORTS);
+        let say = |(by, id, drained): (Stamp, &BudgetId, &mut Drained)| {
+            drained.said = seq;
+            if drained.is_over() {
+                drained.told.say(seq, before);
             }
-        }
-        self.budgets.iter().filter_map(|(id, drained)| Some((id.clone(), drained.by?))).collect()
+            (id.clone(), by)
+        };
+        due.into_iter().map(say).collect()
     }
 
     /// Floors have changed at `now`, or may have; `longest` is the longest drain of the policies before and after.
@@ -91,5 +108,62 @@ impl Draining {
             self.floors.drained = applied;
         }
         self.floors.drained
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorate_shared::heartbeat::{Holding, Office};
+    use quorate_shared::names::{PolicyName, SubjectHash, SubjectKey};
+    use quorate_shared::time::LeaderTime;
+    use std::collections::BTreeSet;
+
+    fn stamp(seq: u64) -> Stamp {
+        Stamp { number: Number { session: 1, seq }, office: Office::default(), at: LeaderTime::ZERO }
+    }
+
+    /// So many budgets, offered something by response 1 and drained.
+    fn drained(count: usize) -> (Draining, Vec<BudgetId>) {
+        let policy: PolicyName = "p".parse().expect("a name");
+        let subject = |n: usize| SubjectHash::of(&SubjectKey::new([0; 32]), &policy, [n.to_string().as_str()]);
+        let budgets: Vec<BudgetId> = (0..count).map(|n| BudgetId { policy: policy.clone(), generation: 1, subject: subject(n) }).collect();
+        let offer = |budget: &BudgetId| Offer { budget: budget.clone(), holding: Holding::default(), drains: true };
+        let mut draining = Draining::open(LocalTime::ZERO);
+        draining.applied(stamp(1), &budgets.iter().map(offer).collect::<Vec<_>>(), false, |_| true);
+        budgets.iter().for_each(|budget| draining.note_drained(budget, stamp(1)));
+        (draining, budgets)
+    }
+
+    fn said(draining: &mut Draining, seq: u64) -> BTreeSet<BudgetId> {
+        let said = draining.report(seq);
+        assert!(said.len() <= MOST_REPORTS);
+        said.into_iter().map(|(budget, _)| budget).collect()
+    }
+
+    #[test]
+    fn of_more_budgets_than_a_heartbeat_holds_each_has_its_turn_and_news_goes_first() {
+        let (mut draining, budgets) = drained(2 * MOST_REPORTS + 500);
+        let (first, second) = (said(&mut draining, 2), said(&mut draining, 3));
+        assert!(first.len() == MOST_REPORTS && second.len() == MOST_REPORTS && first.is_disjoint(&second));
+        // told again of one that has been said: what it gave up next is news
+        let (again, third) = (first.first().expect("many").clone(), second.first().expect("many").clone());
+        draining.applied(stamp(3), &[Offer { budget: again.clone(), holding: Holding::default(), drains: true }], false, |_| true);
+        draining.note_drained(&again, stamp(3));
+        let next = said(&mut draining, 4);
+        assert!(next.contains(&again) && !next.contains(&third));
+        let all: BTreeSet<BudgetId> = [first, second, next].into_iter().flatten().collect();
+        assert_eq!(all.len(), budgets.len());
+        assert!((5..8).map(|seq| said(&mut draining, seq)).any(|said| said.contains(&third)), "each is said again in its turn");
+    }
+
+    #[test]
+    fn a_budget_is_told_only_by_a_heartbeat_that_named_it() {
+        let (mut draining, budgets) = drained(MOST_REPORTS + 1);
+        let (first, second) = (said(&mut draining, 2), said(&mut draining, 3));
+        draining.applied(stamp(3), &[], false, |_| false);
+        let left: BTreeSet<BudgetId> = draining.budgets().cloned().collect();
+        assert_eq!(left, budgets.into_iter().filter(|budget| !second.contains(budget)).collect());
+        assert!(!left.is_empty() && left.is_subset(&first));
     }
 }

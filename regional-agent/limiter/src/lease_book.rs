@@ -165,7 +165,7 @@ impl LeaseBook {
     /// read, and the account made after the newest response was applied and not before `now`.
     pub fn beat(&mut self, seq: u64, now: LocalTime, account: Account) -> Heartbeat {
         self.sent.insert(seq, now);
-        self.units.tell(seq);
+        let spent = self.units.tell(seq, account.spent, &account.reports);
         self.windows.clone_from(&account.windows);
         while self.sent.len() > OUTSTANDING {
             self.sent.pop_first();
@@ -182,7 +182,7 @@ impl LeaseBook {
             windows: account.windows,
             policies: account.policies_read,
             reports: account.reports,
-            spent: account.spent,
+            spent,
             store: account.store,
             clock: ClockReport {
                 read: self.applied.map(|_| Reading { after: now.since(self.received), lag: Duration::ZERO }),

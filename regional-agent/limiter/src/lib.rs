@@ -19,6 +19,7 @@ pub mod sliding;
 pub mod slots;
 pub mod step_watch;
 pub mod store;
+mod telling;
 mod unit_grants;
 pub mod use_log;
 pub mod window;

@@ -1,28 +1,34 @@
 //! The grants of allowances that one session knows of, and what is to be said of them.
 
-use quorate_shared::heartbeat::{Grant, OpenWindow};
+use crate::telling::Told;
+use quorate_shared::heartbeat::{Grant, MOST_SPENT, OpenWindow, Report, Spent};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::WindowLabel;
 use quorate_shared::units::MicroTokens;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Grants by budget and window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitGrants {
     grants: BTreeMap<(BudgetId, WindowLabel), Known>,
+    /// The newest heartbeat.
+    newest: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     units: MicroTokens,
-    /// The first heartbeat that said what was spent after the grant had come to nothing.
-    told: Option<u64>,
+    /// Who said what was spent after the grant had come to nothing.
+    told: Told,
+    /// The newest heartbeat that said what was spent.
+    said: u64,
 }
 
 impl UnitGrants {
     /// What a region's store says that it was granted.
     pub fn open(stored: impl IntoIterator<Item = ((BudgetId, WindowLabel), MicroTokens)>) -> Self {
-        Self { grants: stored.into_iter().map(|(key, units)| (key, Known { units, told: None })).collect() }
+        let known = |(key, units)| (key, Known { units, ..Known::default() });
+        Self { grants: stored.into_iter().map(known).collect(), newest: 0 }
     }
 
     /// Windows of which the units spent are to be said in each heartbeat.
@@ -53,19 +59,30 @@ impl UnitGrants {
 
     /// These grants are in force, and response `seq` is applied.
     pub fn applied(&mut self, grants: &[Grant], seq: u64, over: impl Fn(&BudgetId, WindowLabel) -> bool) {
-        let known = |k: &Known| k.told.is_some_and(|told| told <= seq);
-        self.grants.retain(|(budget, label), k| !over(budget, *label) && !known(k));
+        self.grants.retain(|(budget, label), k| !over(budget, *label) && !k.told.in_heartbeat(seq));
         for grant in grants.iter().filter(|g| !over(&g.budget, g.label)) {
             // of nothing too the coordinators wait to hear what was spent
-            self.grants.insert((grant.budget.clone(), grant.label), Known { units: grant.granted, told: None });
+            self.grants.insert((grant.budget.clone(), grant.label), Known { units: grant.granted, ..Known::default() });
         }
     }
 
-    /// Heartbeat `seq` says what was spent of all of them.
-    pub fn tell(&mut self, seq: u64) {
-        for known in self.grants.values_mut().filter(|k| k.units == MicroTokens::ZERO) {
-            known.told.get_or_insert(seq);
+    /// What heartbeat `seq` says of what was `spent`: of [`MOST_SPENT`] windows at most, first of those whose demand
+    /// it reports, then of those of which nothing was said for longest.
+    pub fn tell(&mut self, seq: u64, mut spent: Vec<Spent>, reports: &[Report]) -> Vec<Spent> {
+        let before = std::mem::replace(&mut self.newest, seq);
+        let reported: BTreeSet<&BudgetId> = reports.iter().map(|report| &report.budget).collect();
+        let said = |s: &Spent| self.grants.get(&(s.budget.clone(), s.label)).map_or(0, |known| known.said);
+        spent.sort_by_cached_key(|s| (!reported.contains(&s.budget), said(s)));
+        let left_out: BTreeSet<BudgetId> = spent.split_off(spent.len().min(MOST_SPENT)).into_iter().map(|s| s.budget).collect();
+        for ((budget, _), known) in &mut self.grants {
+            if !left_out.contains(budget) {
+                known.said = seq;
+                if known.units == MicroTokens::ZERO {
+                    known.told.say(seq, before);
+                }
+            }
         }
+        spent
     }
 
     fn units(&self, budget: &BudgetId, label: WindowLabel) -> MicroTokens {
@@ -81,7 +98,7 @@ pub(crate) fn is_over(windows: &[OpenWindow], budget: &BudgetId, label: WindowLa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::names::{SubjectHash, SubjectKey};
+    use quorate_shared::names::{PolicyName, SubjectHash, SubjectKey};
     use quorate_shared::time::StoreTime;
 
     fn grant(units: u64, used_at_most: u64) -> Grant {
@@ -101,5 +118,30 @@ mod tests {
         assert_eq!((less, more), (vec![], vec![grant(5, 0)]));
         let (less, more) = known.compare(&[grant(2, 4)], false, |_, _| false);
         assert_eq!((less, more), (vec![grant(2, 4)], vec![]));
+    }
+
+    #[test]
+    fn of_more_windows_than_a_heartbeat_holds_each_has_its_turn_and_reports_go_first() {
+        let policy: PolicyName = "p".parse().expect("a name");
+        let subject = |n: usize| SubjectHash::of(&SubjectKey::new([0; 32]), &policy, [n.to_string().as_str()]);
+        let budget = |n: usize| BudgetId { policy: policy.clone(), generation: 1, subject: subject(n) };
+        let label = WindowLabel::default();
+        let mut grants = UnitGrants::open((0..MOST_SPENT + 500).map(|n| ((budget(n), label), MicroTokens::ZERO)));
+        let spent = |grants: &UnitGrants| -> Vec<Spent> {
+            let of = |(budget, label): &(BudgetId, WindowLabel)| Spent { budget: budget.clone(), label: *label, units: MicroTokens::TOKEN };
+            grants.windows().map(of).collect()
+        };
+        let amount = MicroTokens::TOKEN;
+        let last = grants.windows().map(|(budget, _)| budget.clone()).max().expect("many");
+        let report = Report { budget: last.clone(), demand: amount, admitted: amount, refused: amount, largest: amount };
+
+        let first = grants.tell(1, spent(&grants), &[report]);
+        assert_eq!((first.len(), &first[0].budget), (MOST_SPENT, &last));
+        grants.applied(&[], 1, |_, _| false);
+        assert_eq!(grants.windows().count(), 500, "those that were not said are still to be");
+        assert!(grants.windows().all(|(budget, _)| first.iter().all(|s| s.budget != *budget)));
+        assert_eq!(grants.tell(2, spent(&grants), &[]).len(), 500);
+        grants.applied(&[], 2, |_, _| false);
+        assert_eq!(grants.windows().count(), 0);
     }
 }

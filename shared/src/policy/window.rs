@@ -186,10 +186,15 @@ fn every(now: StoreTime, length: Duration) -> StoreTime {
     StoreTime::from_micros(now.as_micros() / length * length)
 }
 
+/// So long before its last instant the calendar counts no windows any more: more than the longest one.
+const AT_THE_END: TimeDelta = TimeDelta::days(3 * 366);
+
 /// Beginning and end of the calendar window that `now` lies in. Windows begin at the first instants of
 /// the units' beginnings, in the order of the calendar, and the last that has begun is the one.
 fn calendar(now: StoreTime, unit: CalendarUnit, zone: TimeZone) -> Option<(StoreTime, StoreTime)> {
     let at = DateTime::<Utc>::from_timestamp_micros(i64::try_from(now.as_micros()).ok()?)?;
+    // what follows adds a unit and an offset at most, and would panic beyond the last instant of all
+    at.checked_add_signed(AT_THE_END)?;
     let mut beginning = unit.beginning(zone.local(at))?;
     let mut start = zone.first_instant(beginning)?;
     loop {
@@ -262,6 +267,23 @@ mod tests {
         let seven = Window::Every(Duration::from_secs(7));
         assert_eq!(seven.at(at("1970-01-01T00:00:15Z")).start(), at("1970-01-01T00:00:14Z"));
         assert_eq!(seven.end(seven.at(at("1970-01-01T00:00:15Z"))), at("1970-01-01T00:00:21Z"));
+    }
+
+    #[test]
+    fn at_the_end_of_the_calendar_windows_go_on_without_it() {
+        let last = u64::try_from(DateTime::<Utc>::MAX_UTC.timestamp_micros()).expect("after 1970");
+        let day = 86_400_000_000;
+        let steps = (0..2_000u64).map(|days| last - days * day);
+        for micros in steps.chain([last + 1, u64::MAX / 2, u64::MAX - 1, u64::MAX]) {
+            for zone in ["UTC", "Pacific/Apia", "Pacific/Kiritimati", "America/Adak", "Australia/Lord_Howe"] {
+                for unit in CalendarUnit::ALL {
+                    let window = window(unit, zone);
+                    let label = window.at(StoreTime::from_micros(micros));
+                    assert!(label.start().as_micros() <= micros, "{unit:?} of {zone} at {micros}");
+                    assert!(window.end(label) > label.start(), "{unit:?} of {zone} at {micros}");
+                }
+            }
+        }
     }
 
     proptest! {
