@@ -96,7 +96,7 @@ impl Estimate {
     /// Ends the slots that are over.
     fn advance(&mut self, now: LocalTime, period: Duration) {
         let number = (now.as_micros() / SLOT).max(self.present);
-        if number - self.last > QUIET * shortest(period) / SLOT {
+        if number.saturating_sub(self.last) > QUIET * shortest(period) / SLOT {
             *self = Self::new(now);
         }
         if number == self.present {
@@ -115,7 +115,7 @@ impl Estimate {
 
     /// Puts what the slots say in place of an average that they contradict.
     fn correct(&mut self, now: u64, period: Duration) {
-        if self.present - self.last > SLOTS as u64 {
+        if self.present.saturating_sub(self.last) > SLOTS as u64 {
             return; // so long after the last request there is nothing new
         }
         if self.is_gone(now, period) {
@@ -182,8 +182,10 @@ impl Estimate {
     /// Wanted in one period, at `now`.
     pub fn demand(&mut self, now: LocalTime, period: Duration) -> MicroTokens {
         self.advance(now, period);
-        self.correct(now.as_micros(), period);
-        let (asked, largest, micros) = self.over(SLOTS - 1, now.as_micros());
+        // an instant read before the last one that was counted is of the present slot
+        let now = now.as_micros().max(self.present * SLOT);
+        self.correct(now, period);
+        let (asked, largest, micros) = self.over(SLOTS - 1, now);
         let few = asked < largest.saturating_mul(FEW);
         let present = if few { in_period(asked, micros.max(shortest(period)), period) } else { 0 };
         MicroTokens(self.soon(period).max(present))
