@@ -286,6 +286,9 @@ impl Region {
         for (charge, limit) in question.charges.iter().zip(&decision.limits) {
             let admitted = decision.allowed && (limit.fits || !charge.enforced);
             hurried |= state.demand.count(now, charge, admitted, limit);
+            if admitted && keep.beside.hold.is_some() {
+                state.demand.note_estimate(charge);
+            }
         }
         drop(state);
         let taken = question.charges.iter().zip(&decision.limits).any(|(charge, limit)| takes_slots(charge) && limit.fits);

@@ -163,6 +163,9 @@ impl Circumstances {
         for limit in limits {
             (quiet.shape, quiet.period) = (limit.shape(), limit.period());
             quiet.limit = quiet.limit.max(limit.capacity());
+            if let Limit::Concurrency { max_hold, .. } = limit {
+                quiet.held = Some(Held { max_hold, outlived: None });
+            }
         }
         quiet
     }

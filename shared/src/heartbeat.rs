@@ -173,9 +173,16 @@ pub struct Report {
     /// Refused since the session began.
     #[serde(rename = "r")]
     pub refused: MicroTokens,
+    /// So much of what was admitted were estimates of costs: part of it may have been given back since.
+    #[serde(rename = "e", default, skip_serializing_if = "none")]
+    pub estimated: MicroTokens,
     /// The largest cost asked for of late that the region could not hold without a loan.
     #[serde(rename = "l", default)]
     pub largest: MicroTokens,
+}
+
+fn none(units: &MicroTokens) -> bool {
+    *units == MicroTokens::ZERO
 }
 
 /// Units that a region has spent of one window of an allowance.

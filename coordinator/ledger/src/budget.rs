@@ -9,7 +9,7 @@ use crate::terms::Terms;
 use quorate_shared::heartbeat::{Holding, Number};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
-use quorate_shared::policy::Shape;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, LeaderTime};
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,9 @@ pub(crate) struct ReportedTotals {
     pub read: Option<LeaderTime>,
     pub admitted: MicroTokens,
     pub refused: MicroTokens,
+    /// Of what was admitted.
+    #[serde(default)]
+    pub estimated: MicroTokens,
 }
 
 impl Default for Share {
@@ -246,6 +249,9 @@ impl BudgetEntry {
 
     /// Counts a report in the measurement; gives the overshoot that is surely there.
     pub fn measure(&mut self, admitted: MicroTokens, from: LeaderTime, at: LeaderTime, terms: &Terms, drift: Drift) -> MicroTokens {
+        if matches!(terms.limit, Limit::Concurrency { .. }) {
+            return MicroTokens::ZERO; // slots are given back, and no report says when
+        }
         match terms.limit.shape() {
             Shape::Flow => self.meter.count(admitted, from, at, Measure::of(terms, drift)),
             Shape::Share => {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
-    use quorate_shared::heartbeat::{ObservedSteps, Office, OpenWindow, Spent};
+    use quorate_shared::heartbeat::{ObservedSteps, Office, OpenWindow, Reading, Spent};
     use quorate_shared::policy::{Limit, Window};
     use quorate_shared::time::{StoreTime, WindowLabel};
     use std::time::Duration;
@@ -87,6 +87,24 @@ mod tests {
         let [worst, last_hour, beyond] = measured(&world);
         assert!(worst > 150.0 && worst < 300.0, "{worst}");
         assert_eq!((last_hour, beyond), (worst, worst));
+    }
+
+    #[test]
+    fn what_may_have_been_given_back_since_is_not_taken_for_an_overshoot() {
+        // each second 150 more; 60 of them were estimates
+        let mut world = World::new(100, 1_000_000);
+        for second in 1..60 {
+            let mut heartbeat = world.heartbeat("eu", 1_000, tokens(150));
+            heartbeat.clock.read = heartbeat.echo.map(|_| Reading { after: Duration::from_millis(950), lag: Duration::ZERO });
+            heartbeat.reports[0].estimated = tokens(60 * second);
+            world.send("eu", second * 1_000, heartbeat);
+        }
+        assert_eq!(measured(&world), [0.0; 3]);
+        let slots = Limit::Concurrency { slots: tokens(100), max_hold: Duration::from_secs(60) };
+        let mut world = World::under(set_of(slots, 1_000_000));
+        used(&mut world, 1..60, 50);
+        assert_eq!(measured(&world), [0.0; 3], "each was given back soon");
+        assert!(world.bound(0).bound.unbounded, "its request may have run on");
     }
 
     #[test]

@@ -327,9 +327,9 @@ impl Ledger {
 impl Share {
     /// Takes a report that was not read before `read`; gives what was admitted since the one before,
     /// and an instant since when, if that is known. Of what was admitted before the first report of
-    /// a budget nobody can say when.
+    /// a budget nobody can say when. Estimates are left out: what of them was given back nobody says.
     fn take_report(&mut self, report: &Report, session: u64, read: Option<LeaderTime>) -> (MicroTokens, Option<LeaderTime>) {
-        let now = ReportedTotals { session, read, admitted: report.admitted, refused: report.refused };
+        let now = ReportedTotals { session, read, admitted: report.admitted, refused: report.refused, estimated: report.estimated };
         (self.demand, self.largest) = (report.demand, report.largest);
         let Some(before) = self.reported.replace(now) else { return (MicroTokens::ZERO, None) };
         // another session, or an agent that forgot an idle budget, counts anew
@@ -338,7 +338,7 @@ impl Share {
         let admitted = report.admitted.saturating_sub(base.admitted);
         self.admitted = self.admitted.saturating_add(admitted);
         self.refused = self.refused.saturating_add(report.refused.saturating_sub(base.refused));
-        (admitted, before.read)
+        (admitted.saturating_sub(report.estimated.saturating_sub(base.estimated)), before.read)
     }
 }
 

@@ -93,8 +93,14 @@ impl World {
         *seq += 1;
         let total = self.admitted.entry(region).or_default();
         *total = total.saturating_add(admitted);
-        let report =
-            Report { budget: budget(), demand: tokens(demand), admitted: *total, refused: MicroTokens::ZERO, largest: MicroTokens::ZERO };
+        let report = Report {
+            budget: budget(),
+            demand: tokens(demand),
+            admitted: *total,
+            refused: MicroTokens::ZERO,
+            estimated: MicroTokens::ZERO,
+            largest: MicroTokens::ZERO,
+        };
         Heartbeat {
             protocol: PROTOCOL,
             region: region.parse().expect("a name"),

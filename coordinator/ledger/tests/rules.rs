@@ -52,6 +52,7 @@ impl Agent {
             demand: tokens(demand),
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
+            estimated: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
         Heartbeat {

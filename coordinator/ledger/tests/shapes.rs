@@ -64,6 +64,7 @@ impl Agent {
             demand: tokens(demand),
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
+            estimated: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
         let open = label.map(|label| OpenWindow { policy: budget().policy, generation: 1, label, last: label });

@@ -140,6 +140,7 @@ impl Draws {
                 demand: d.tokens(),
                 admitted: d.tokens(),
                 refused: d.tokens(),
+                estimated: MicroTokens::ZERO,
                 largest: d.tokens(),
             }),
             spent: self.up_to(2, |d| Spent {

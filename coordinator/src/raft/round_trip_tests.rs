@@ -69,6 +69,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         // far more than the limit, so that an overshoot is measured
         admitted: MicroTokens(2_000_000_000 * seq),
         refused: MicroTokens(u64::MAX),
+        estimated: MicroTokens(u64::MAX),
         largest: MicroTokens::TOKEN,
     });
     Heartbeat {

@@ -11,7 +11,14 @@ fn report(subject: &str, tokens: u64) -> Report {
     let amount = MicroTokens::from_tokens(tokens).expect("small");
     let subject: SubjectHash = format!("{subject:0>32}").parse().expect("a hash");
     let budget = BudgetId { policy: "write-api".parse().expect("a name"), generation: 1, subject };
-    Report { budget, demand: amount, admitted: amount, refused: MicroTokens::ZERO, largest: MicroTokens::ZERO }
+    Report {
+        budget,
+        demand: amount,
+        admitted: amount,
+        refused: MicroTokens::ZERO,
+        estimated: MicroTokens::ZERO,
+        largest: MicroTokens::ZERO,
+    }
 }
 
 #[tokio::test]

@@ -52,6 +52,8 @@ struct Use {
     estimate: Estimate,
     admitted: MicroTokens,
     refused: MicroTokens,
+    /// Of what was admitted.
+    estimated: MicroTokens,
     /// Demand as last reported.
     told: MicroTokens,
     /// Demand as it was seen when that was said.
@@ -117,6 +119,13 @@ impl DemandTracker {
         let runs_out = !decision.fits || entry.estimate.empties(now, charge.limit.period(), decision);
         entry.runs_out |= runs_out;
         runs_out
+    }
+
+    /// What was admitted of a charge, as counted, is an estimate.
+    pub fn note_estimate(&mut self, charge: &Charge) {
+        if let Some(entry) = self.budgets.get_mut(&charge.budget) {
+            entry.estimated = entry.estimated.saturating_add(charge.cost).min(entry.admitted);
+        }
     }
 
     /// What to report at `now`: budgets under pressure whose demand is at least `worth(budget)` in
@@ -214,6 +223,7 @@ impl Use {
             demand: self.told,
             admitted: self.admitted,
             refused: self.refused,
+            estimated: self.estimated,
             largest: self.large.map(|large| large.cost).unwrap_or_default(),
         }
     }

@@ -93,6 +93,14 @@ fn what_has_no_number_is_said_to_have_none() {
 }
 
 #[test]
+fn a_limit_of_slots_says_that_nobody_counts_requests_that_outlive_theirs() {
+    let slots = Limit::Concurrency { slots: tokens(5), max_hold: Duration::from_secs(60) };
+    let bound = bound(&enforced(), &Circumstances::quiet([slots], Capacity::ZERO));
+    let outlived = term(&bound, "max-hold");
+    assert!(bound.unbounded && outlived.amount.is_none() && outlived.why.contains("60s"), "{}", outlived.why);
+}
+
+#[test]
 fn terms_add_up_and_a_pending_change_says_which_limit_is_meant() {
     let now = Circumstances {
         floors_beyond: Capacity::new(tokens(300), tokens(20)),

@@ -126,6 +126,7 @@ impl Region {
             demand: self.limit.capacity().burst,
             admitted: MicroTokens::ZERO,
             refused: MicroTokens::ZERO,
+            estimated: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
         let store = StoreReport { kind: String::new(), healthy: true };

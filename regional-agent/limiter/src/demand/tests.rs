@@ -35,6 +35,20 @@ const PLENTY: u64 = 99;
 
 const ALWAYS: fn(&BudgetId) -> Option<MicroTokens> = |_| None;
 
+#[test]
+fn estimates_are_told_from_other_admissions() {
+    let (mut tracker, now) = (DemandTracker::default(), LocalTime::ZERO.after(Duration::from_secs(60)));
+    let (known, estimated, unknown) = (charge("a", 2, 1), charge("a", 3, 1), charge("b", 3, 1));
+    for charge in [&known, &estimated] {
+        tracker.count(now, charge, true, &left(PLENTY, true));
+    }
+    tracker.note_estimate(&estimated);
+    tracker.note_estimate(&unknown);
+    let reports = tracker.reports(now, |_| Some(Duration::from_secs(1)), ALWAYS);
+    let totals: Vec<_> = reports.iter().map(|report| (report.admitted, report.estimated)).collect();
+    assert_eq!(totals, [(tokens(5), tokens(3))]);
+}
+
 /// One tracker, one budget, a clock.
 struct World {
     tracker: DemandTracker,
