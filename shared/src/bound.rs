@@ -280,7 +280,9 @@ fn lost_store(now: &Circumstances) -> Assessed {
         "lost-store",
         match now.shape {
             Shape::Flow => "a store that lost its state is burnt: its buckets begin empty",
-            Shape::Allowance => "a store that lost its state is burnt: it counts its part of every open window as spent",
+            Shape::Allowance => {
+                "a store that lost its state is burnt: it counts its part of every window as spent that began up to a minute ahead of its clock"
+            }
             Shape::Share => "a store that lost its state is burnt: it admits nothing until past use has aged out",
         },
     )

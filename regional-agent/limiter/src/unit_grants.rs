@@ -133,7 +133,14 @@ mod tests {
         };
         let amount = MicroTokens::TOKEN;
         let last = grants.windows().map(|(budget, _)| budget.clone()).max().expect("many");
-        let report = Report { budget: last.clone(), demand: amount, admitted: amount, refused: amount, largest: amount };
+        let report = Report {
+            budget: last.clone(),
+            demand: amount,
+            admitted: amount,
+            refused: amount,
+            largest: amount,
+            estimated: MicroTokens::ZERO,
+        };
 
         let first = grants.tell(1, spent(&grants), &[report]);
         assert_eq!((first.len(), &first[0].budget), (MOST_SPENT, &last));

@@ -117,7 +117,8 @@ async fn a_month_ends_where_the_clocks_of_its_time_zone_say_so() {
     let reset = Duration::from_millis(answer.limits[0].reset_after_ms);
     assert!(least <= reset && reset <= most + Duration::from_millis(1), "{reset:?} of {least:?} to {most:?}");
     let wait = Duration::from_secs(second.retry_after.expect("of a refusal"));
-    assert!(least <= wait && wait <= most + Duration::from_secs(1), "{wait:?} of {least:?} to {most:?}");
+    // rounded up to a second, after as many as five more, so that clients do not come back at one instant
+    assert!(least <= wait && wait <= most + Duration::from_secs(6), "{wait:?} of {least:?} to {most:?}");
 }
 
 fn since_1970() -> Duration {
