@@ -12,8 +12,6 @@ pub const RESERVATION_LIFE: Duration = Duration::from_secs(60);
 /// For how long an estimate is held at most.
 pub const LONGEST_RESERVATION: Duration = Duration::from_secs(600);
 
-const _: () = assert!(LONGEST_RESERVATION.as_secs() <= quorate_limiter::estimates::GENERATION.as_secs(), "a bucket knows it no longer");
-
 /// An id that nobody has guessed.
 pub(crate) fn new_id() -> Result<HoldId, DecideError> {
     let mut bits = [0; 16];

@@ -3,8 +3,8 @@
 //! The same arithmetic stands in `store/scripts/bucket.lua` of the agent; a test plays both.
 
 use crate::decision::{LeaseView, LimitDecision};
-use crate::estimates::{Estimates, GENERATION, LIFE_WITH_ESTIMATES, Ticket, generation, half, left_of_generation, slow_for};
-use crate::hold::HoldId;
+use crate::estimates::{Estimates, Ticket, half, slow_for};
+use crate::hold::NewHold;
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime};
@@ -239,7 +239,7 @@ impl Change {
 }
 
 /// One budget's bucket as it is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// What it holds.
     pub fill: Fill,
@@ -290,7 +290,7 @@ impl Bucket {
     /// Puts the bucket under other terms: a smaller capacity clamps it at once, a greater one
     /// leaves the level.
     pub fn put_under(&mut self, terms: &Terms) {
-        self.estimates = self.estimates.within(terms.entitlement.burst);
+        self.estimates = std::mem::take(&mut self.estimates).within(terms.entitlement.burst);
         self.fill = self.fill.capped(terms.entitlement.burst.saturating_sub(self.estimates.total()));
         self.rate = terms.rate;
         self.whole = terms.whole;
@@ -306,16 +306,16 @@ impl Bucket {
         self.fill.level = self.fill.level.saturating_sub(cost);
     }
 
-    /// What was taken is an estimate, to be settled by hold `id`: its room stays taken.
-    pub fn reserve(&mut self, id: HoldId, estimate: MicroTokens, terms: &Terms) -> Ticket {
-        self.estimates.add(id, estimate);
-        Ticket { generation: generation(self.last), era: self.estimates.era, burst: terms.entitlement.burst, period: terms.period }
+    /// What was taken is an estimate, to be settled by `hold`: its room stays taken.
+    pub fn reserve(&mut self, hold: NewHold, estimate: MicroTokens, terms: &Terms) -> Ticket {
+        let ends = self.estimates.add(self.last, hold, estimate);
+        Ticket { ends, era: self.estimates.era(), burst: terms.entitlement.burst, period: terms.period }
     }
 
     /// Puts the true `cost` in the place of an estimate, as of the last access. What is given back, and what
     /// was not there to be taken: it slows the refill, but no more of it than the burst.
     pub fn settle(&mut self, ticket: &Ticket, estimate: MicroTokens, cost: MicroTokens) -> (MicroTokens, MicroTokens) {
-        let returned = self.estimates.remove(self.last, ticket, estimate).saturating_sub(cost);
+        let returned = self.estimates.remove(ticket, estimate).saturating_sub(cost);
         let excess = cost.saturating_sub(estimate);
         let there = self.fill.level.saturating_add(returned).min(MicroTokens(MAX_EXACT));
         self.fill.level = there.saturating_sub(excess);
@@ -327,7 +327,7 @@ impl Bucket {
 
     /// How long it is kept after a write.
     pub fn life(&self, terms: &Terms) -> Duration {
-        let least = if self.estimates.is_none() { Duration::ZERO } else { LIFE_WITH_ESTIMATES };
+        let least = self.estimates.last_end().map(|end| end.since(self.last)).unwrap_or_default();
         terms.life().max(least).saturating_add(self.slow)
     }
 }
@@ -387,50 +387,53 @@ pub struct Standing {
     pub fill: Fill,
     /// [`Terms::leased`].
     pub used_lease: bool,
-    /// [`Bucket::estimates`] after the decision.
-    pub estimates: Estimates,
+    /// All estimates that are out after the decision.
+    pub out: MicroTokens,
+    /// Until they leave room for the cost, though none is settled.
+    pub room_in: Duration,
     /// [`Bucket::slow`].
     pub slow: Duration,
-    /// Until the generation of estimates ends.
-    pub generation_left: Duration,
 }
 
 impl Standing {
-    /// Of a bucket as it is after the decision.
-    pub fn of(bucket: &Bucket, terms: &Terms, fits: bool) -> Self {
+    /// Of a bucket as it is after the decision on a `cost`.
+    pub fn of(bucket: &Bucket, terms: &Terms, fits: bool, cost: MicroTokens) -> Self {
+        let room = terms.entitlement.burst.saturating_sub(cost);
         Self {
             fits,
             capacity: terms.entitlement,
             rate: terms.rate,
             fill: bucket.fill,
             used_lease: terms.leased,
-            estimates: bucket.estimates,
+            out: bucket.estimates.total(),
+            room_in: bucket.estimates.time_until(bucket.last, room),
             slow: bucket.slow,
-            generation_left: left_of_generation(bucket.last),
         }
     }
 
     /// In the words of the answer: when the same cost would fit, and when the bucket is full.
     pub fn decision(&self, cost: MicroTokens, period: Period) -> LimitDecision {
         let can_fit = !self.fits && cost <= self.capacity.burst;
-        let until = |goal| self.fill.time_until_slowly(goal, self.slow, self.rate, period);
         LimitDecision {
             fits: self.fits,
             capacity: self.capacity,
             remaining: self.fill.level,
-            retry_after: can_fit.then(|| Some(until(cost)?.max(self.time_until_room(cost)))).flatten(),
-            reset_after: until(self.capacity.burst.saturating_sub(self.estimates.total())),
+            retry_after: can_fit.then(|| self.time_until_fits(cost, period)).flatten(),
+            reset_after: self.fill.time_until_slowly(self.stop(), self.slow, self.rate, period),
             used_lease: self.used_lease,
         }
     }
 
-    /// Until the estimates that are out leave room for `cost` at the latest, though none is settled.
-    fn time_until_room(&self, cost: MicroTokens) -> Duration {
-        let Self { estimates, generation_left: left, .. } = self;
-        match self.capacity.burst.saturating_sub(cost) {
-            room if estimates.total() <= room => Duration::ZERO,
-            room if estimates.now <= room => *left,
-            _ => left.saturating_add(GENERATION),
-        }
+    /// The most that the bucket fills to while the estimates are out.
+    fn stop(&self) -> MicroTokens {
+        self.capacity.burst.saturating_sub(self.out)
+    }
+
+    /// Until there is room for `cost`, and then until it is there: whoever asks meanwhile, the bucket fills no
+    /// further than to [`Self::stop`] before.
+    fn time_until_fits(&self, cost: MicroTokens, period: Period) -> Option<Duration> {
+        let then = self.fill.refilled_slowly(self.stop(), self.room_in, self.slow, self.rate, period);
+        let slow = self.slow.saturating_sub(self.room_in);
+        Some(self.room_in.saturating_add(then.time_until_slowly(cost, slow, self.rate, period)?))
     }
 }

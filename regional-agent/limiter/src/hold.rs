@@ -52,7 +52,7 @@ impl FromStr for HoldId {
 pub struct NewHold {
     /// Drawn at random.
     pub id: HoldId,
-    /// At most [`crate::estimates::GENERATION`].
+    /// How long it may be settled.
     pub life: Duration,
 }
 

@@ -113,7 +113,7 @@ impl MemoryStore {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
-                    kept.parts.extend(beside.hold.map(|hold| account.reserve(now, hold.id)));
+                    kept.parts.extend(beside.hold.map(|hold| account.reserve(now, hold)));
                     slots.extend(account.slot());
                 }
                 self.keep_account(now, account, taken);
@@ -282,7 +282,7 @@ impl MemoryStore {
     fn keep_account(&mut self, now: StoreTime, account: &Account<'_>, taken: bool) {
         let budget = &account.charge.budget;
         match &account.count {
-            Count::Bucket(terms, bucket) => self.keep(now, budget, *bucket, terms),
+            Count::Bucket(terms, bucket) => self.keep(now, budget, bucket.clone(), terms),
             Count::Slots(_, keep, id) => self.keep_slots(now, budget, *keep, taken.then_some((*id, account.charge.cost))),
             Count::Log(_, keep) => self.keep_log(now, budget, *keep, taken.then_some(account.charge.cost)),
             Count::Sliding(_, window, count) => self.keep_count(now, budget, *window, *count),
@@ -358,7 +358,7 @@ impl MemoryStore {
     }
 
     fn keep(&mut self, now: StoreTime, budget: &BudgetId, bucket: Bucket, terms: &Terms) {
-        self.buckets.insert(budget.clone(), Expiring { value: bucket, until: now.after(bucket.life(terms)) });
+        self.buckets.insert(budget.clone(), Expiring { until: now.after(bucket.life(terms)), value: bucket });
         self.bound_memory(now);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::bucket::{Bucket, Standing, Terms};
 use crate::decision::{Charge, LimitDecision};
-use crate::hold::{HoldId, Part, Place};
+use crate::hold::{HoldId, NewHold, Part, Place};
 use crate::share::ShareTerms;
 use crate::sliding::{self, WindowCount};
 use crate::slots::Slots;
@@ -41,11 +41,11 @@ impl Account<'_> {
         }
     }
 
-    /// What was taken is an estimate from now on, to be settled by hold `id`.
-    pub fn reserve(&mut self, now: StoreTime, id: HoldId) -> Part {
+    /// What was taken is an estimate from now on, to be settled by `hold`.
+    pub fn reserve(&mut self, now: StoreTime, hold: NewHold) -> Part {
         let estimate = self.charge.cost;
         let place = match &mut self.count {
-            Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(id, estimate, terms)),
+            Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(hold, estimate, terms)),
             Count::Slots(_, _, slot) => Place::Slot(*slot),
             Count::Window(purse) => Place::Window(purse.ticket()),
             Count::Log(ShareTerms { entitlement, .. }, keep) => {
@@ -67,7 +67,9 @@ impl Account<'_> {
     /// In the words of the answer; `log` and `slots` are those of the budget, as they are kept after the decision.
     pub fn decision(&self, now: StoreTime, log: Option<&UseLog>, slots: Option<&Slots>) -> LimitDecision {
         match &self.count {
-            Count::Bucket(terms, bucket) => Standing::of(bucket, terms, self.fits).decision(self.charge.cost, terms.period),
+            Count::Bucket(terms, bucket) => {
+                Standing::of(bucket, terms, self.fits, self.charge.cost).decision(self.charge.cost, terms.period)
+            }
             Count::Log(terms, keep) => {
                 let empty = terms.standing(self.fits);
                 log.map_or(empty, |log| empty.logged(log, now, *keep, self.charge.cost)).decision(self.charge.cost)

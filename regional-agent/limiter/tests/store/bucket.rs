@@ -102,7 +102,7 @@ fn a_look_admits_and_leaves_no_trace() {
     let mut region = Region::new();
     let limit = charge("a", 1, 60 * SECOND, 10);
     assert!(region.check(&costing(&limit, tokens(9))).fits);
-    let before = region.store.bucket(&limit.budget).map(|(bucket, until)| (*bucket, until));
+    let before = region.store.bucket(&limit.budget).map(|(bucket, until)| (bucket.clone(), until));
     for _ in 0..10 {
         region.pass(Duration::from_millis(7));
         let look = region.check(&costing(&limit, MicroTokens::ZERO));
@@ -110,7 +110,7 @@ fn a_look_admits_and_leaves_no_trace() {
         assert_eq!(look.remaining.tokens_floor(), 1);
         assert_eq!(look.retry_after, None);
     }
-    assert_eq!(region.store.bucket(&limit.budget).map(|(bucket, until)| (*bucket, until)), before);
+    assert_eq!(region.store.bucket(&limit.budget).map(|(bucket, until)| (bucket.clone(), until)), before);
     let unseen = charge("b", 1, SECOND, 10);
     assert_eq!(region.level(&unseen), tokens(10));
     assert!(region.store.bucket(&unseen.budget).is_none());
@@ -180,7 +180,7 @@ fn what_is_absent_was_full_before_it_went() {
     let mut region = Region::new();
     let limit = charge("a", 7, 3 * SECOND, 1_000);
     assert_eq!(region.drain(&limit), 1_000);
-    let (bucket, until) = region.store.bucket(&limit.budget).map(|(b, u)| (*b, u)).expect("kept");
+    let (bucket, until) = region.store.bucket(&limit.budget).map(|(b, u)| (b.clone(), u)).expect("kept");
     let full = bucket.fill.time_until(tokens(1_000), bucket.rate, period(3 * SECOND)).expect("refills");
     assert!(until.since(region.now) >= full + GRACE);
     assert!(until.since(region.now) <= full + GRACE + SECOND);

@@ -3,7 +3,7 @@
 use crate::region::*;
 use proptest::prelude::*;
 use quorate_limiter::decision::{Charge, Question, Reply};
-use quorate_limiter::estimates::{GENERATION, half};
+use quorate_limiter::estimates::{grain, half};
 use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
 use std::time::Duration;
@@ -54,17 +54,49 @@ fn nothing_is_given_back_that_has_refilled_meanwhile() {
 }
 
 #[test]
-fn an_unsettled_estimate_takes_room_no_longer_than_two_generations() {
-    let (mut region, limit) = region(1);
-    assert!(reserve(&mut region, &costing(&limit, tokens(8)), 1, GENERATION));
-    let refused = region.check(&costing(&limit, tokens(5)));
-    let wait = refused.retry_after.expect("it fits the burst");
-    assert!(!refused.fits && wait <= 2 * GENERATION);
-    region.pass(wait - Duration::from_micros(1));
-    assert_eq!(region.level(&limit), tokens(2), "not before");
-    region.pass(Duration::from_micros(1));
-    assert!(region.check(&costing(&limit, tokens(5))).fits);
-    assert_eq!(settle(&mut region, 1, tokens(0)), None, "it ended before");
+fn an_unsettled_estimate_takes_room_until_it_ends_and_a_grain_at_most() {
+    for seconds in [1, 5, 60, 600] {
+        let life = seconds * SECOND;
+        let (mut region, limit) = region(1);
+        assert!(reserve(&mut region, &costing(&limit, tokens(8)), 1, life));
+        region.pass(life - Duration::from_micros(1));
+        assert_eq!(region.level(&limit), tokens(2), "not before: {life:?}");
+        region.pass(grain(life) + Duration::from_micros(1));
+        let whole = tokens(u64::from(seconds + 2).min(10));
+        assert!(region.level(&limit) >= whole, "{life:?}");
+        assert_eq!(settle(&mut region, 1, tokens(0)), None, "it ended before");
+    }
+}
+
+#[test]
+fn a_share_of_fifty_with_fifty_estimates_out_stalls_for_their_ttl_and_not_for_longer() {
+    let mut region = Region::new();
+    let limit = charge("a", 50, SECOND, 50);
+    for id in 1..=50 {
+        assert!(reserve(&mut region, &limit, id, 5 * SECOND));
+        region.pass(Duration::from_millis(10));
+    }
+    assert!(!region.check(&limit).fits);
+    region.pass(6 * SECOND);
+    assert_eq!(region.drain(&limit), 50);
+}
+
+#[test]
+fn whoever_waits_for_room_is_told_a_time_at_which_it_is_there_whoever_asked_meanwhile() {
+    for asked in [0, 1, 7] {
+        let (mut region, limit) = region(1);
+        assert!(reserve(&mut region, &costing(&limit, tokens(8)), 1, 60 * SECOND));
+        let large = costing(&limit, tokens(5));
+        let refused = region.check(&large);
+        let wait = refused.retry_after.expect("it fits the burst");
+        assert!(!refused.fits && (63 * SECOND..=67 * SECOND).contains(&wait), "{wait:?}");
+        for _ in 0..asked {
+            region.pass(wait / (asked + 1));
+            assert!(!region.check(&large).fits);
+        }
+        region.now = region.now.after(wait - wait / (asked + 1) * asked);
+        assert!(region.check(&large).fits, "asked {asked} times");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
-use quorate_limiter::estimates::{GENERATION, LIFE_WITH_ESTIMATES};
+use quorate_limiter::estimates::{GRAINS, LEAST_GRAIN};
 use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
 use quorate_limiter::slots::MOST_SLOTS;
 use quorate_shared::policy::MAX_LOG_ENTRIES;
@@ -114,8 +114,8 @@ fn constants() -> String {
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
         micros("CLOCKS_APART", CLOCKS_APART),
-        micros("GENERATION", GENERATION),
-        seconds("LIFE_WITH_ESTIMATES", LIFE_WITH_ESTIMATES),
+        micros("LEAST_GRAIN", LEAST_GRAIN),
+        format!("local GRAINS = {GRAINS}\n"),
         seconds("LIFE_WITHOUT_REFILL", LIFE_WITHOUT_REFILL),
         seconds("LONGEST_LIFE", LONGEST_LIFE),
         format!("local MOST_ATTEMPTS = {MOST_ATTEMPTS}\n"),

@@ -6,7 +6,6 @@ use crate::store::keep::{Again, Hash, Keep, Said};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
-use quorate_limiter::estimates::Estimates;
 use quorate_limiter::hold::HoldId;
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
@@ -350,9 +349,9 @@ fn bucket_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, 
 
 fn with_estimates(standing: Standing, text: &str) -> Result<Standing, StoreError> {
     let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
-    let Ok([now, before, slow, left]) = numbers.as_deref() else { return Err(unreadable(text)) };
-    let estimates = Estimates { now: MicroTokens(*now), before: MicroTokens(*before), ..Estimates::NONE };
-    Ok(Standing { estimates, slow: Duration::from_micros(*slow), generation_left: Duration::from_micros(*left), ..standing })
+    let Ok([out, room_in, slow]) = numbers.as_deref() else { return Err(unreadable(text)) };
+    let [room_in, slow] = [room_in, slow].map(|micros| Duration::from_micros(*micros));
+    Ok(Standing { out: MicroTokens(*out), room_in, slow, ..standing })
 }
 
 /// The answer of a lease operation that has nothing more to say than that it was done.

@@ -143,24 +143,84 @@ local function since(instant)
   return math.max(0, now - instant)
 end
 
--- Estimates that are out: their sums by generation, and the hold with which they began.
-local NO_ESTIMATES = {now = 0, before = 0, era = string.rep('0', 32)}
+-- Estimates that are out: all of them, the hold with which they began, and sums by when they end, soonest first.
+local NO_ESTIMATES = {total = 0, era = string.rep('0', 32)}
+
+-- When an estimate ends that is held for so long from now on.
+local function estimate_end(life)
+  local grain = LEAST_GRAIN
+  while life > grain * GRAINS do
+    grain = grain * 2
+  end
+  return math.ceil(exact(now + life) / grain) * grain
+end
 
 local function aged(estimates, last)
-  local generations = math.floor(now / GENERATION) - math.floor(last / GENERATION)
-  if generations == 0 then
-    return estimates
-  elseif generations == 1 and estimates.now > 0 then
-    return {now = 0, before = estimates.now, era = estimates.era}
+  if estimates == NO_ESTIMATES or math.floor(now / LEAST_GRAIN) < math.floor(last / LEAST_GRAIN) then
+    return NO_ESTIMATES
   end
-  return NO_ESTIMATES
+  local kept = {total = 0, era = estimates.era}
+  for _, one in ipairs(estimates) do
+    if one.ends > now then
+      kept.total, kept[#kept + 1] = kept.total + one.sum, one
+    end
+  end
+  return #kept > 0 and kept or NO_ESTIMATES
 end
 
 local function within(estimates, burst)
-  if estimates.now + estimates.before > burst then
+  if estimates.total > burst then
     return NO_ESTIMATES
   end
   return estimates
+end
+
+-- With one more, that ends then, of this hold.
+local function with_estimate(estimates, id, ends, units)
+  local all = {total = estimates.total + units, era = estimates ~= NO_ESTIMATES and estimates.era or id}
+  local added = false
+  for _, one in ipairs(estimates) do
+    if not added and one.ends >= ends then
+      added = true
+      if one.ends == ends then
+        one = {ends = ends, sum = one.sum + units}
+      else
+        all[#all + 1] = {ends = ends, sum = units}
+      end
+    end
+    all[#all + 1] = one
+  end
+  if not added then
+    all[#all + 1] = {ends = ends, sum = units}
+  end
+  return all
+end
+
+-- Without what is known of these units, which end then: the rest, and what was known.
+local function without_estimate(estimates, ends, units)
+  local rest, known = {total = estimates.total, era = estimates.era}, 0
+  for _, one in ipairs(estimates) do
+    if one.ends == ends then
+      known = math.min(units, one.sum)
+      rest.total, one = rest.total - known, {ends = ends, sum = one.sum - known}
+    end
+    if one.sum > 0 then
+      rest[#rest + 1] = one
+    end
+  end
+  return #rest > 0 and rest or NO_ESTIMATES, known
+end
+
+-- Until no more than most is out, though none is settled.
+local function estimates_end_in(estimates, most)
+  local left, wait = estimates.total, 0
+  for _, one in ipairs(estimates) do
+    if left <= most then
+      break
+    end
+    left, wait = left - one.sum, one.ends - now
+  end
+  return wait
 end
 
 -- For how long a refill at half its rate repays what is owed.
@@ -172,7 +232,8 @@ local function slow_for(owed, rate, period)
   return math.floor(math.min(math.min(owed, MAX_EXACT) / repaid * period, LONGEST_LIFE * 1000000)) + 1
 end
 
--- A bucket as it was last written, or nil. Without estimates and debts the last four words are left out.
+-- A bucket as it was last written, or nil. With estimates or debts follow how long it is slow yet, the era, and for
+-- each sum when it ends and how much it is.
 local function stored_bucket(key)
   local text = redis.call('GET', key)
   if not text then
@@ -180,13 +241,17 @@ local function stored_bucket(key)
   end
   local level, fraction, last, rate, whole, seen, rest =
     string.match(text, '^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+)(.*)$')
-  local out, before, era, slow = string.match(rest or '', '^ (%d+) (%d+) (%x+) (%d+)$')
+  local slow, era, sums = string.match(rest or '', '^ (%d+) (%x+)([ %d]*)$')
   if not level or (rest ~= '' and not slow) then
     error('unreadable bucket ' .. key)
   end
   local estimates = NO_ESTIMATES
-  if slow and (out ~= '0' or before ~= '0') then
-    estimates = {now = tonumber(out), before = tonumber(before), era = era}
+  for ends, sum in string.gmatch(sums or '', ' (%d+) (%d+)') do
+    if estimates == NO_ESTIMATES then
+      estimates = {total = 0, era = era}
+    end
+    estimates.total = estimates.total + tonumber(sum)
+    estimates[#estimates + 1] = {ends = tonumber(ends) * LEAST_GRAIN, sum = tonumber(sum)}
   end
   return {
     estimates = estimates,
@@ -242,7 +307,7 @@ local function settled(stored, terms, change)
   local bucket = {slow = math.max(0, stored.slow - elapsed), estimates = NO_ESTIMATES}
   if stored.epoch == epoch and stored.whole == terms.whole then
     bucket.estimates = within(aged(stored.estimates, stored.last), terms.burst)
-    local room = terms.burst - bucket.estimates.now - bucket.estimates.before
+    local room = terms.burst - bucket.estimates.total
     local level, fraction = capped(stored.level, stored.fraction, room)
     bucket.level, bucket.fraction = refilled_slowly(level, fraction, room, elapsed, stored.slow, rate, terms.period)
     return bucket
@@ -266,17 +331,21 @@ end
 -- Puts a bucket under other terms: a smaller burst clamps at once, a greater one leaves the level.
 local function put_under(bucket, terms)
   bucket.estimates = within(bucket.estimates, terms.burst)
-  local room = terms.burst - bucket.estimates.now - bucket.estimates.before
+  local room = terms.burst - bucket.estimates.total
   bucket.level, bucket.fraction = capped(bucket.level, bucket.fraction, room)
 end
 
 local function bucket_text(bucket, last, rate, whole, seen)
   local text = string.format('%.0f %.0f %.0f %.0f %d %.0f', bucket.level, bucket.fraction, last, rate, whole and 1 or 0, seen)
   local out = bucket.estimates
-  if out.now > 0 or out.before > 0 or bucket.slow > 0 then
-    text = text .. string.format(' %.0f %.0f %s %.0f', out.now, out.before, out.era, bucket.slow)
+  if out == NO_ESTIMATES and bucket.slow == 0 then
+    return text
   end
-  return text
+  local words = {text, int(bucket.slow), out.era}
+  for _, one in ipairs(out) do
+    words[#words + 1] = int(one.ends / LEAST_GRAIN) .. ' ' .. int(one.sum)
+  end
+  return table.concat(words, ' ')
 end
 
 -- Value and expiry in one command: no bucket is ever there without an end.
@@ -288,9 +357,7 @@ local function keep_bucket(key, bucket, terms)
     life = math.max(fill_time(terms.utmost_burst, terms.utmost_rate, terms.period), LIFE_WITHOUT_REFILL)
   end
   life = life * 1000 + GRACE / 1000
-  if bucket.estimates ~= NO_ESTIMATES then
-    life = math.max(life, LIFE_WITH_ESTIMATES * 1000)
-  end
+  life = math.max(life, math.ceil(estimates_end_in(bucket.estimates, 0) / 1000))
   local text = bucket_text(bucket, now, terms.rate, terms.whole, epoch)
   redis.call('SET', key, text, 'PX', int(life + math.ceil(bucket.slow / 1000)))
 end
@@ -310,17 +377,17 @@ local function bucket_account(key, holding, changed, cost, a, view)
   function account.keep()
     keep_bucket(key, bucket, terms)
   end
-  -- What was taken is an estimate, to be settled by the hold of this id. What that needs to know.
-  function account.reserve(id)
-    local out = bucket.estimates
-    local era = out ~= NO_ESTIMATES and out.era or id
-    bucket.estimates = {now = out.now + cost, before = out.before, era = era}
-    return string.format('bucket %.0f %s %.0f %.0f', math.floor(now / GENERATION), era, terms.burst, terms.period)
+  -- What was taken is an estimate, to be settled by this hold. What that needs to know.
+  function account.reserve(hold)
+    local ends = estimate_end(hold.life * 1000)
+    bucket.estimates = with_estimate(bucket.estimates, hold.id, ends, cost)
+    return string.format('bucket %.0f %s %.0f %.0f', ends, bucket.estimates.era, terms.burst, terms.period)
   end
   function account.answer()
     local out, more = bucket.estimates, '-'
     if out ~= NO_ESTIMATES or bucket.slow > 0 then
-      more = string.format('%.0f %.0f %.0f %.0f', out.now, out.before, bucket.slow, GENERATION - now % GENERATION)
+      local room_in = estimates_end_in(out, math.max(0, terms.burst - cost))
+      more = string.format('%.0f %.0f %.0f', out.total, room_in, bucket.slow)
     end
     return {
       account.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),
@@ -333,31 +400,22 @@ end
 -- Puts the true cost in the place of an estimate, as of the last access: what is given back, and what was not
 -- there to be taken, which slows the refill.
 local function settle_bucket(key, estimate, cost, ticket)
-  local generation, era, burst, period = string.match(ticket, '^(%d+) (%x+) (%d+) (%d+)$')
+  local ends, era, burst, period = string.match(ticket, '^(%d+) (%x+) (%d+) (%d+)$')
   local bucket, excess = stored_bucket(key), math.max(0, cost - estimate)
   if not bucket then
     return 0, excess
   end
-  local out, returned = bucket.estimates, 0
-  local age = math.floor(bucket.last / GENERATION) - tonumber(generation)
-  if era == out.era and (age == 0 or age == 1) then
-    local sum = age == 0 and 'now' or 'before'
-    local known = math.min(estimate, out[sum])
-    out[sum] = out[sum] - known
+  local known, returned = 0, 0
+  if era == bucket.estimates.era then
+    bucket.estimates, known = without_estimate(bucket.estimates, tonumber(ends), estimate)
     returned = math.max(0, known - cost)
-    if out.now + out.before == 0 then
-      bucket.estimates = NO_ESTIMATES
-    end
   end
   local there = exact(bucket.level + returned)
   bucket.level = math.max(0, there - excess)
   local owed, slow = math.max(0, excess - there), bucket.slow
   local most = math.max(slow_for(tonumber(burst), bucket.rate, tonumber(period)), slow)
   bucket.slow = math.min(slow + slow_for(owed, bucket.rate, tonumber(period)), most)
-  local life = redis.call('PTTL', key)
-  if life < 0 then
-    life = LIFE_WITH_ESTIMATES * 1000
-  end
+  local life = math.max(1, redis.call('PTTL', key))
   local text = bucket_text(bucket, bucket.last, bucket.rate, bucket.whole, bucket.epoch)
   redis.call('SET', key, text, 'PX', int(life + math.ceil((bucket.slow - slow) / 1000)))
   return returned, owed

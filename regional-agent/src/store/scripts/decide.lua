@@ -59,7 +59,7 @@ for _, account in ipairs(accounts) do
     if taken then
       account.take()
       if account.reserve and (hold or account.slot) then
-        account.ticket = account.reserve(hold and hold.id)
+        account.ticket = account.reserve(hold)
       end
     end
     account.keep(taken)

@@ -8,7 +8,7 @@ local charges, hold, slot, attempt = #KEYS - 1 - more, nil, nil, nil
 if more > 0 then
   local a, key = #ARGV - 5, charges + 2
   if ARGV[a] ~= '-' then
-    hold = {id = ARGV[a], life = ARGV[a + 1], key = KEYS[key]}
+    hold = {id = ARGV[a], life = tonumber(ARGV[a + 1]), key = KEYS[key]}
     key = key + 1
   end
   if ARGV[a + 2] ~= '-' then
@@ -95,6 +95,6 @@ local function keep_beside(accounts)
     keep_charges(slot.key, int(share_life(slot.life)), accounts, function(account) return account.slot end)
   end
   if hold then
-    keep_charges(hold.key, hold.life, accounts, function() return true end)
+    keep_charges(hold.key, int(hold.life), accounts, function() return true end)
   end
 end

@@ -347,7 +347,10 @@ fn bucket_text(bucket: &Bucket) -> String {
     let text = format!("{} {} {} {} {} {epoch}", fill.level.0, fill.fraction, last.as_micros(), rate.0, u8::from(*whole));
     match estimates.is_none() && slow.is_zero() {
         true => text,
-        false => format!("{text} {} {} {} {}", estimates.now.0, estimates.before.0, estimates.era, slow.as_micros()),
+        false => {
+            let sums = estimates.sums().map(|(ends, sum)| format!(" {} {}", ends.as_micros() / 1_000_000, sum.0));
+            format!("{text} {} {}{}", slow.as_micros(), estimates.era(), sums.collect::<String>())
+        }
     }
 }
 
