@@ -22,6 +22,12 @@ impl HoldId {
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
+
+    /// A part of the bits, which others may share.
+    pub(crate) const fn folded(self) -> u32 {
+        let half = (self.0 ^ self.0 >> 64) as u64;
+        (half ^ half >> 32) as u32
+    }
 }
 
 impl fmt::Display for HoldId {

@@ -6,6 +6,7 @@
 mod account;
 mod holds;
 mod settle;
+mod slots;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
 use crate::decision::{Charge, Decision, Question, Reply};
@@ -13,7 +14,6 @@ use crate::hold::{Beside, Hold, HoldId};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
 use crate::share::ShareTerms;
 use crate::sliding::WindowCount;
-use crate::slots::Slots;
 use crate::use_log::UseLog;
 use crate::window::{Purse, Units};
 use account::{Account, Count};
@@ -23,6 +23,7 @@ use quorate_shared::names::BudgetId;
 use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
+use slots::SlotBook;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct MemoryStore {
     logs: BTreeMap<BudgetId, Expiring<UseLog>>,
     counts: BTreeMap<BudgetId, Expiring<WindowCount>>,
     units: BTreeMap<BudgetId, Expiring<Units>>,
-    slots: BTreeMap<BudgetId, Expiring<Slots>>,
+    slots: SlotBook,
     holds: BTreeMap<HoldId, Expiring<Hold>>,
     /// With so many values kept, they are looked through for expired ones.
     sweep_at: usize,
@@ -107,24 +108,26 @@ impl MemoryStore {
             question.charges.iter().map(|charge| self.account(now, record, question, charge, beside)).collect();
         let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
         let mut kept = Hold { lost_at: record.lost_at, ..Hold::default() };
-        let mut slots = Vec::new();
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
                     kept.parts.extend(beside.hold.map(|hold| account.reserve(now, hold)));
-                    slots.extend(account.slot());
                 }
                 self.keep_account(now, account, taken);
             }
         }
         if allowed {
-            self.keep_beside(now, beside, kept, slots);
+            self.keep_hold(now, beside, kept);
         }
         let decision = |account: &Account<'_>| {
             let budget = &account.charge.budget;
-            account.decision(now, there(&self.logs, now, budget), there(&self.slots, now, budget))
+            match account.count {
+                Count::Log(..) => account.decision(now, there(&self.logs, now, budget), None),
+                Count::Slots(..) => account.decision(now, None, self.slots.get(now, budget)),
+                _ => account.decision(now, None, None),
+            }
         };
         Reply::Decided(Decision { allowed, limits: accounts.iter().map(decision).collect() })
     }
@@ -151,7 +154,7 @@ impl MemoryStore {
                         self.count_at(now, &charge.budget, window).weighed(window, now).estimate().min(MicroTokens(MAX_EXACT))
                     }
                     Limit::Concurrency { .. } => {
-                        there(&self.slots, now, &charge.budget).map(|slots| slots.counted(now, keep)).unwrap_or_default()
+                        self.slots.get(now, &charge.budget).map(|slots| slots.counted(now, keep)).unwrap_or_default()
                     }
                     _ => there(&self.logs, now, &charge.budget).map(|log| log.counted(now, keep)).unwrap_or_default(),
                 }))
@@ -229,7 +232,7 @@ impl MemoryStore {
         self.counts.retain(|_, count| count.is_there(now));
         self.logs.retain(|_, log| log.is_there(now));
         self.units.retain(|_, units| units.is_there(now));
-        self.slots.retain(|_, slots| slots.is_there(now));
+        self.slots.sweep(now);
         self.holds.retain(|_, hold| hold.is_there(now));
         self.sweep_at = self.kept().saturating_mul(2);
     }

@@ -58,12 +58,6 @@ impl Account<'_> {
         Part { budget: self.charge.budget.clone(), estimate, place }
     }
 
-    /// The slot that was taken, and how long it lasts.
-    pub fn slot(&self) -> Option<(Part, Duration)> {
-        let Count::Slots(_, keep, slot) = &self.count else { return None };
-        Some((Part { budget: self.charge.budget.clone(), estimate: self.charge.cost, place: Place::Slot(*slot) }, *keep))
-    }
-
     /// In the words of the answer; `log` and `slots` are those of the budget, as they are kept after the decision.
     pub fn decision(&self, now: StoreTime, log: Option<&UseLog>, slots: Option<&Slots>) -> LimitDecision {
         match &self.count {

@@ -32,7 +32,7 @@ impl MemoryStore {
     fn settle_part(&mut self, now: StoreTime, part: &Part, cost: MicroTokens, same_state: bool) -> Option<Outcome> {
         let outcome = match &part.place {
             Place::Slot(slot) => {
-                self.release_slot(&part.budget, *slot);
+                self.slots.release_of(now, &part.budget, *slot);
                 return None;
             }
             _ if !same_state => None,

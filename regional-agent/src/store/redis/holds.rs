@@ -20,8 +20,8 @@ impl RedisStore {
     /// Adds the keys of what is to be kept beside a decision; gives the arguments for it.
     pub(super) fn keep(&self, question: &Question, keep: &Keep, keys: &mut Vec<String>) -> Vec<String> {
         let charges = keys.len();
-        let ids = keep.beside.hold.map(|hold| hold.id).into_iter().chain(keep.beside.slot);
-        keys.extend(ids.map(|id| self.keys.hold(id)));
+        keys.extend(keep.beside.hold.map(|hold| self.keys.hold(hold.id)));
+        keys.extend(keep.beside.slot.map(|id| self.keys.slot(id)));
         if let Some(attempt) = &keep.attempt {
             keys.extend([self.keys.attempt(&attempt.key), self.keys.tally()]);
         }
@@ -55,12 +55,9 @@ impl RedisStore {
 
     /// See [`crate::store::Store::release`].
     pub async fn release(&self, slot: HoldId) -> Result<bool, StoreError> {
-        let key = self.keys.hold(slot);
+        let key = self.keys.slot(slot);
         let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), self.decision_timeout).await?;
         let Some(text) = query.0 else { return Ok(false) };
-        if settled(&text)?.is_some() {
-            return Ok(false);
-        }
         let keys = self.charged_keys(&key, &text);
         let call = Call { script: &self.scripts.release, keys, arguments: vec![text] };
         let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;

@@ -23,6 +23,7 @@ pub struct Keys {
     pub lease: String,
     buckets: String,
     holds: String,
+    slots: String,
     attempts: String,
 }
 
@@ -30,12 +31,17 @@ impl Keys {
     /// Of `region`.
     pub fn new(region: &RegionName) -> Self {
         let of = |what: &str| format!("quorate:{{{region}}}:{what}");
-        Self { lease: of("lease"), buckets: of("bucket:"), holds: of("hold:"), attempts: of("attempt") }
+        Self { lease: of("lease"), buckets: of("bucket:"), holds: of("hold:"), slots: of("slot:"), attempts: of("attempt") }
     }
 
     /// Of one hold.
     pub fn hold(&self, id: HoldId) -> String {
         format!("{}{id}", self.holds)
+    }
+
+    /// Of what was taken by one id.
+    pub fn slot(&self, id: HoldId) -> String {
+        format!("{}{id}", self.slots)
     }
 
     /// Of the answer to one attempt.

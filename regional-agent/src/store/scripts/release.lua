@@ -7,7 +7,7 @@ if redis.call('GET', KEYS[2]) ~= ARGV[2] then
   return {'changed'}
 end
 local released, i = false, 2
-for key, units, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) slot (%x+)') do
+for key, units, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) slot ([^\n]*)') do
   i = i + 1
   if key ~= KEYS[i] then
     error('undeclared key ' .. key)

@@ -80,7 +80,7 @@ local function slots_account(key, holding, changed, cost, a, view)
     taken = cost
   end
   function account.reserve()
-    return 'slot ' .. view.slot
+    return 'slot ' .. view.slot .. ' ' .. int(keep)
   end
   function account.keep()
     local later = redis.call('ZRANGEBYSCORE', key, '(' .. int(now), '+inf')
@@ -113,10 +113,14 @@ local function slots_account(key, holding, changed, cost, a, view)
 end
 
 -- Gives a slot back. True unless it has ended, or was given back before.
-local function release_slot(key, id, units)
-  if redis.call('ZREM', key, id .. ':' .. int(units)) == 0 then
+local function release_slot(key, ticket, units)
+  local id, keep = string.match(ticket, '^(%x+) (%d+)$')
+  local member = id .. ':' .. int(units)
+  local at = redis.call('ZSCORE', key, member)
+  if not at or since(tonumber(at)) > tonumber(keep) then
     return false
   end
+  redis.call('ZREM', key, member)
   keep_total(key, -tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) - units)
   return true
 end

@@ -144,8 +144,14 @@ impl Both<'_> {
         }
     }
 
+    /// One of the slots or the holds: of eight times, so many a hold.
+    fn id(&self, which: &prop::sample::Index, holds: usize) -> Option<HoldId> {
+        let of = if which.index(8) < holds { &self.holds } else { &self.slots };
+        of.get(which.index(of.len().max(1))).copied()
+    }
+
     fn release(&mut self, which: &prop::sample::Index) -> TestCaseResult {
-        let Some(id) = self.slots.get(which.index(self.slots.len().max(1))).copied() else { return Ok(()) };
+        let Some(id) = self.id(which, 1) else { return Ok(()) };
         if self.memory.record(self.now).is_none() {
             return Ok(());
         }
@@ -155,7 +161,7 @@ impl Both<'_> {
     }
 
     fn settle(&mut self, which: &prop::sample::Index, cost: MicroTokens) -> TestCaseResult {
-        let Some(id) = self.holds.get(which.index(self.holds.len().max(1))).copied() else { return Ok(()) };
+        let Some(id) = self.id(which, 7) else { return Ok(()) };
         let expected = self.memory.settle_hold(self.now, id, cost);
         let got = self.runtime.block_on(self.redis.settle(id, cost));
         prop_assert_eq!(got, Ok(expected), "{} for {:?}", cost, id);
@@ -264,7 +270,7 @@ impl Both<'_> {
             }
         }
         let over = |id: &&HoldId| self.memory.hold(**id).is_some_and(|(_, until)| self.now > until);
-        gone.extend(self.holds.iter().chain(&self.slots).filter(over).map(|id| self.redis.keys.hold(*id)));
+        gone.extend(self.holds.iter().filter(over).map(|id| self.redis.keys.hold(*id)));
         self.memory.sweep(self.now);
         if !gone.is_empty() {
             redis::cmd("DEL").arg(gone).exec(self.connection).expect("deleted");
@@ -329,7 +335,7 @@ impl Both<'_> {
 }
 
 fn slot_texts(slots: &Slots) -> Vec<String> {
-    let entries = slots.entries().flat_map(|(at, id, units)| [format!("{id}:{}", units.0), at.as_micros().to_string()]);
+    let entries = slots.entries().flat_map(|slot| [format!("{}:{}", slot.id, slot.units.0), slot.at.as_micros().to_string()]);
     [String::new(), format!("-{}", slots.total().0)].into_iter().chain(entries).collect()
 }
 

@@ -199,6 +199,30 @@ async fn the_slot_of_a_holder_that_crashed_ends_and_its_late_return_frees_nobody
 }
 
 #[tokio::test]
+async fn a_reservation_is_not_released_and_a_slot_is_not_settled() {
+    let server = Server::start();
+    let (store, mut memory) = (store(&server), quorate_limiter::store::MemoryStore::default());
+    begin(&store).await.expect("begun");
+    let now = StoreTime::from_micros(1_790_000_000_000_000);
+    memory.open_session(now, &opening(1), "memory").expect("the first");
+    let number = Number { session: 1, seq: 1 };
+    memory.take(now, number).expect("newer");
+    memory.finish(now, &genesis(number)).expect("taken");
+    let all = [Charge { cost: tokens(5), ..limit("a") }, slots(1, HOUR)];
+    let question = question(&all);
+    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60) };
+    let beside = Beside { hold: Some(hold), slot: Some(HoldId::from_bits(2)) };
+    assert!(take(&store, 2, Some(hold), &all).await.allowed);
+    assert!(matches!(memory.decide_beside(now, &question, &beside), Reply::Decided(Decision { allowed: true, .. })));
+    assert!(!release(&store, 1).await && !memory.release(now, HoldId::from_bits(1)), "it is no slot");
+    assert_eq!(settle(&store, 2, 0).await, SettleReply::Ended, "it is no reservation");
+    assert_eq!(memory.settle_hold(now, HoldId::from_bits(2), tokens(0)), SettleReply::Ended);
+    assert!(!take(&store, 3, None, &[slots(1, HOUR)]).await.allowed, "the slot is taken yet");
+    assert_eq!(settle(&store, 1, 2).await, settled(2, 3, 0), "and the reservation is there");
+    assert!(take(&store, 3, None, &[slots(1, HOUR)]).await.allowed);
+}
+
+#[tokio::test]
 async fn settling_gives_the_slots_back_too() {
     let server = Server::start();
     let store = store(&server);
