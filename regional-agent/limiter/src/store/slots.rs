@@ -70,7 +70,7 @@ impl SlotBook {
     /// Gives back the slots that were taken by `id`. False if there are none any more.
     pub fn release(&mut self, now: StoreTime, id: HoldId) -> bool {
         let budgets: Vec<Arc<BudgetId>> = self.places.of(id).map(|(_, budget)| Arc::clone(budget)).collect();
-        budgets.iter().fold(false, |released, budget| self.release_of(now, budget, id) || released)
+        budgets.iter().filter(|budget| self.release_of(now, budget, id)).count() > 0
     }
 
     /// Gives back the slots of one budget that were taken by `id`.
