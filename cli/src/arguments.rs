@@ -142,6 +142,9 @@ pub enum PolicyCommand {
         /// Policy sets (YAML or JSON), each whole in itself; - is standard input
         #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
         files: Vec<PathBuf>,
+        /// Print one JSON array, with an object for each file
+        #[arg(long)]
+        json: bool,
     },
     /// Print the policy set that limits as the files of another rate limiter do; what does not carry over is told on
     /// standard error

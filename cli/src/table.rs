@@ -153,9 +153,9 @@ pub fn number(value: f64, places: usize) -> String {
     }
 }
 
-/// A capacity as `rate +burst`; a rate is that of one period.
-pub fn capacity(capacity: CapacityTokens, period: Duration) -> String {
-    match capacity.rate > 0.0 || capacity.burst == 0.0 {
+/// A part of the limit `of`, as `rate +burst`, or as units alone if that has no rate; a rate is that of one period.
+pub fn capacity(capacity: CapacityTokens, of: CapacityTokens, period: Duration) -> String {
+    match of.rate > 0.0 {
         true => format!("{} +{}", rate(capacity.rate, period), number(capacity.burst, 2)),
         false => number(capacity.burst, 2),
     }
@@ -207,8 +207,11 @@ mod tests {
     #[test]
     fn amounts_have_units_and_no_needless_decimals() {
         let c = CapacityTokens { rate: 33.333, burst: 66.0 };
-        assert_eq!(capacity(c, Duration::from_secs(1)), "33.33/s +66");
-        assert_eq!(capacity(c, Duration::from_secs(10)), "33.33/10s +66");
+        let zero = CapacityTokens::default();
+        assert_eq!(capacity(c, c, Duration::from_secs(1)), "33.33/s +66");
+        assert_eq!(capacity(c, c, Duration::from_secs(10)), "33.33/10s +66");
+        assert_eq!(capacity(zero, c, Duration::from_secs(1)), "0/s +0");
+        assert_eq!(capacity(zero, CapacityTokens { rate: 0.0, burst: 5.0 }, Duration::from_secs(900)), "0");
         assert_eq!(rate(100.0, Duration::from_secs(60)), "100/min");
         assert_eq!([milliseconds(0), milliseconds(1_590), milliseconds(86_400_000)], ["0ms", "1.6s", "1d"]);
         assert_eq!(percent(0.934_49), "93.4%");

@@ -141,6 +141,12 @@ async fn validation_needs_no_system_and_tells_the_mistakes_of_all_files() {
     for part in ["first.yaml:3:", "first.yaml:4:", "second.yaml:4:", "/nowhere.yaml"] {
         assert!(ran.err.contains(part), "`{part}` is not in\n{}", ran.err);
     }
+    let ran = quorate(&["policy", "validate", "--json", &first.text(), &good.text(), "/nowhere.yaml"]).await;
+    let files: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let valid: Vec<_> = files.as_array().expect("an array").iter().map(|file| file["valid"].as_bool()).collect();
+    assert_eq!((ran.status, valid), (1, vec![Some(false), Some(true), Some(false)]), "{files}");
+    let lines: Vec<_> = files[0]["errors"].as_array().expect("an array").iter().map(|error| error["line"].as_u64()).collect();
+    assert_eq!(lines, [Some(3), Some(4)], "{files}");
 }
 
 #[tokio::test]

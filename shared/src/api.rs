@@ -243,6 +243,9 @@ pub struct BudgetState {
     pub enforced: bool,
     /// By region.
     pub regions: BTreeMap<String, BudgetShare>,
+    /// Of a fixed window or a quota: the open windows of which somebody wanted more than a floor, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<BudgetWindow>,
     /// The internal check of the ledger that failed, if one did: nothing is granted.
     #[serde(default)]
     pub alarm: Option<String>,
@@ -271,6 +274,26 @@ pub struct BudgetShare {
     pub admitted: f64,
     /// Tokens refused since then.
     pub refused: f64,
+}
+
+/// One window of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BudgetWindow {
+    /// When it begins: Unix milliseconds, by the clocks of the stores.
+    pub begins_at_ms: u64,
+    /// By region.
+    pub regions: BTreeMap<String, WindowUnits>,
+}
+
+/// One region's units of a window, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WindowUnits {
+    /// What it was last told it may spend, its floor at least.
+    pub granted: f64,
+    /// The most that it may come to, by all that it was told since it last confirmed.
+    pub held: f64,
+    /// The most that it has reported as spent.
+    pub spent: f64,
 }
 
 /// `GET /v1/bound`.

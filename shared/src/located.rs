@@ -153,6 +153,12 @@ impl From<Mistake> for InputError {
     }
 }
 
+impl From<Warning> for InputError {
+    fn from(warning: Warning) -> Self {
+        Self { pointer: warning.pointer, detail: warning.detail, line: warning.at.map(|at| at.line) }
+    }
+}
+
 macro_rules! display_finding {
     ($kind:ident) => {
         impl fmt::Display for $kind {

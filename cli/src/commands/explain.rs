@@ -5,8 +5,11 @@ use super::check::mode_name;
 use super::{Verdict, print, views};
 use crate::arguments::ExplainArgs;
 use crate::client::{Ask, Client, Failure, Server};
-use crate::table::{Align, Paint, Table, capacity, milliseconds, rate};
-use quorate_shared::api::{Bounds, BudgetState, Budgets, CheckAnswer, CheckRequest, LimitState, PolicyBound, RegionState, Regions};
+use crate::table::{Align, Paint, Table, capacity, milliseconds, number, rate};
+use chrono::{DateTime, SecondsFormat};
+use quorate_shared::api::{
+    Bounds, BudgetState, BudgetWindow, Budgets, CheckAnswer, CheckRequest, LimitState, PolicyBound, RegionState, Regions, WindowUnits,
+};
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,16 +85,27 @@ fn budget_text(budget: &BudgetState, all: &Explanation, paint: Paint) -> String 
     ];
     let mut table = Table::new(&columns);
     for (region, share) in &budget.regions {
-        let [floor, held, lent, borrowed] = [share.floor, share.held, share.lent, share.borrowed].map(|part| capacity(part, period).into());
+        let [floor, held, lent, borrowed] =
+            [share.floor, share.held, share.lent, share.borrowed].map(|part| capacity(part, budget.limit, period).into());
         table.row([region.into(), floor, held, lent, borrowed, rate(share.demand, period).into(), until(region, &all.regions).into()]);
     }
     text.push_str(&table.render(paint));
+    text.extend(budget.windows.iter().map(window_line));
     if let Some(bound) = all.bounds.iter().find(|bound| bound.policy == budget.policy) {
         text.push_str(&format!("can be exceeded by: {}\n", views::promised(bound)));
         text.extend(views::term_lines(bound));
         text.extend(views::change_line(bound));
     }
     text
+}
+
+/// What was granted of a window, and spent.
+fn window_line(window: &BudgetWindow) -> String {
+    let begins = i64::try_from(window.begins_at_ms).ok().and_then(DateTime::from_timestamp_millis);
+    let begins = begins.map_or_else(|| format!("{} ms", window.begins_at_ms), |at| at.to_rfc3339_opts(SecondsFormat::Secs, true));
+    let of =
+        |(region, units): (&String, &WindowUnits)| format!("{region} {} of {} spent", number(units.spent, 2), number(units.granted, 2));
+    format!("window from {begins}: {}\n", window.regions.iter().map(of).collect::<Vec<_>>().join(", "))
 }
 
 /// What the agent's region may use of it at this moment.
@@ -151,6 +165,7 @@ mod tests {
                 mode: "observe".into(),
                 enforced: false,
                 regions: BTreeMap::from([("eu".into(), share(c(50.0, 100.0))), ("us".into(), share(c(60.0, 120.0)))]),
+                windows: vec![],
                 alarm: None,
             }],
             regions: vec![region],
@@ -184,6 +199,13 @@ can be exceeded by: unbounded
 ";
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&text(&explanation(), Paint::NONE)), words(expected));
+    }
+
+    #[test]
+    fn a_window_says_when_it_began_and_what_of_it_is_spent() {
+        let units = WindowUnits { granted: 40.0, held: 55.0, spent: 12.5 };
+        let window = BudgetWindow { begins_at_ms: 1_793_491_200_000, regions: BTreeMap::from([("us".into(), units)]) };
+        assert_eq!(window_line(&window), "window from 2026-11-01T00:00:00Z: us 12.5 of 40 spent\n");
     }
 
     #[test]

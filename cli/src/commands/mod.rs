@@ -6,6 +6,7 @@ pub mod explain;
 pub mod history;
 pub mod lease;
 pub mod policy;
+pub mod validate;
 pub mod views;
 
 use std::io::{ErrorKind, Write};

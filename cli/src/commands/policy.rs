@@ -1,13 +1,12 @@
 //! `quorate policy`: policy sets, checked here and put in force by a coordinator.
 
-use super::{Verdict, ended, history, print};
+use super::{Verdict, ended, history, print, validate};
 use crate::arguments::{ApplyArgs, ChangeArgs, DiffArgs, HistoryArgs, ImportArgs, Limiter, PolicyCommand, RollbackArgs};
 use crate::client::{Ask, Client, Reply, Server};
 use crate::policies::{self, PolicyFile};
 use crate::table::{Align, Paint, Table, Tone};
 use anyhow::Context;
 use quorate_coordinator::documents::import::{self, SourceFile};
-use quorate_shared::policy::PolicySet;
 use quorate_shared::policy::render::{Change, diff};
 use quorate_shared::problem::InputError;
 use reqwest::Method;
@@ -18,7 +17,7 @@ use std::path::PathBuf;
 /// `quorate policy …`.
 pub async fn run(command: PolicyCommand, client: &Client) -> anyhow::Result<Verdict> {
     match command {
-        PolicyCommand::Validate { files } => validate(&files),
+        PolicyCommand::Validate { files, json } => validate::run(&files, json),
         PolicyCommand::Import(args) => import(&args),
         PolicyCommand::Diff(DiffArgs { file, json }) => {
             let change = ChangeArgs { dry_run: true, json, ..ChangeArgs::default() };
@@ -29,24 +28,6 @@ pub async fn run(command: PolicyCommand, client: &Client) -> anyhow::Result<Verd
         PolicyCommand::History(HistoryArgs { version: Some(version), json }) => history::show(version, json, client).await,
         PolicyCommand::Rollback(args) => roll_back(args, client).await,
     }
-}
-
-/// Tells the mistakes of all files, and not only of the first.
-fn validate(files: &[PathBuf]) -> anyhow::Result<Verdict> {
-    let mut verdict = Verdict::Done;
-    for path in files {
-        match PolicyFile::read(path) {
-            Ok(file) => {
-                warn(&file);
-                print(&format!("{}: good; {}\n", file.name, contents(&file.set)))?;
-            }
-            Err(error) => {
-                eprintln!("{error:#}");
-                verdict = Verdict::Negative;
-            }
-        }
-    }
-    Ok(verdict)
 }
 
 /// The set to standard output, and all that is to be said of it to standard error.
@@ -73,15 +54,10 @@ fn import(args: &ImportArgs) -> anyhow::Result<Verdict> {
     }
 }
 
-fn warn(file: &PolicyFile) {
+pub(super) fn warn(file: &PolicyFile) {
     for warning in &file.warnings {
         eprintln!("warning: {warning}");
     }
-}
-
-fn contents(set: &PolicySet) -> String {
-    let counted = |n: usize, one: &str, more: &str| format!("{n} {}", if n == 1 { one } else { more });
-    format!("{}, {}", counted(set.policies.len(), "policy", "policies"), counted(set.regions.len(), "region", "regions"))
 }
 
 /// What a coordinator says to a set that it took, or would take.

@@ -80,15 +80,16 @@ fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
 fn budget_rows(table: &mut Table, budget: &BudgetState) {
     let period = Duration::from_millis(budget.period_ms);
     let mode = if budget.enforced { "" } else { &budget.mode };
+    let part = |part| capacity(part, budget.limit, period);
     let mut first = [named(&budget.policy, mode), (&budget.subject).into(), budget.limit_in_words.as_str().into()];
     for (region, share) in &budget.regions {
         let rest = [
             region.into(),
-            capacity(share.floor, period).into(),
-            capacity(share.held, period).into(),
-            capacity(share.offered, period).into(),
-            capacity(share.lent, period).into(),
-            capacity(share.borrowed, period).into(),
+            part(share.floor).into(),
+            part(share.held).into(),
+            part(share.offered).into(),
+            part(share.lent).into(),
+            part(share.borrowed).into(),
             rate(share.demand, period).into(),
             number(share.admitted, 0).into(),
             number(share.refused, 0).into(),
@@ -315,6 +316,7 @@ mod tests {
             mode: "canary 10%".into(),
             enforced: true,
             regions: BTreeMap::from([("eu".into(), share(c(0.0, 0.0))), ("us".into(), share(c(45.5, 90.0)))]),
+            windows: vec![],
             alarm: None,
         };
         let text = budgets_text(&Budgets { budgets: vec![budget], cursor: Some("x".into()), total: 9 }, Paint::NONE);

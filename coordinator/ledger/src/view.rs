@@ -1,9 +1,11 @@
 //! The ledger as people see it.
 
 use crate::Ledger;
-use crate::budget::{BudgetEntry, Share};
+use crate::allowance::{Allowance, UnitShare};
+use crate::budget::Share;
 use crate::session::Session;
-use quorate_shared::api::{BudgetShare, BudgetState, CapacityTokens, RegionState, Regions, StoreStatus};
+use crate::terms::Terms;
+use quorate_shared::api::{BudgetShare, BudgetState, BudgetWindow, CapacityTokens, RegionState, Regions, StoreStatus, WindowUnits};
 use quorate_shared::heartbeat::{Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Policy;
@@ -62,22 +64,21 @@ impl Ledger {
         }
     }
 
-    /// The budgets that have an entry, in order, of one policy and one subject if named.
+    /// The budgets that somebody pushed beyond a floor, in order, of one policy if named.
     pub fn budgets<'a>(&'a self, policy: Option<&'a PolicyName>) -> impl Iterator<Item = BudgetState> + 'a {
-        let wanted = move |id: &BudgetId| policy.is_none_or(|p| id.policy == *p);
-        self.budgets.iter().filter(move |(id, _)| wanted(id)).filter_map(|(id, entry)| self.budget_state(id, entry))
+        let wanted = move |id: &&BudgetId| policy.is_none_or(|p| id.policy == *p);
+        let known: BTreeSet<&BudgetId> = self.budgets.keys().chain(self.allowances.keys()).filter(wanted).collect();
+        known.into_iter().filter_map(|id| self.budget_state(id))
     }
 
     /// The budget of each policy in force that a request with these attributes meets; all in floors if no
     /// region has outgrown one.
     pub fn budgets_of(&self, attributes: &BTreeMap<String, String>) -> Vec<BudgetState> {
         let Some(founding) = &self.founding else { return Vec::new() };
-        let none = BudgetEntry::default();
         let met = |policy: &Policy| {
             let attribute = |name: &str| attributes.get(name).map(String::as_str);
             let subject = policy.subject(&founding.subject_key, attribute, attributes.len())?;
-            let id = policy.budget(subject);
-            self.budget_state(&id, self.budgets.get(&id).unwrap_or(&none))
+            self.budget_state(&policy.budget(subject))
         };
         self.policies.active.set.policies.iter().filter_map(met).collect()
     }
@@ -88,10 +89,17 @@ impl Ledger {
         self.budgets.get(budget).and_then(|entry| entry.shares.get(region)).map(Share::held).unwrap_or_default()
     }
 
-    fn budget_state(&self, id: &BudgetId, entry: &BudgetEntry) -> Option<BudgetState> {
+    fn budget_state(&self, id: &BudgetId) -> Option<BudgetState> {
         let (terms, mode) = (self.policies.active_terms(id)?, self.policies.active.set.policy(&id.policy)?.mode);
-        let none = Share::default();
-        let share = |name: &RegionName| budget_share(entry.shares.get(name).unwrap_or(&none), terms.of(name).floor);
+        let (none, entry) = (Share::default(), self.budgets.get(id));
+        let windows = self.allowances.get(id).map(|allowance| open_windows(allowance, &terms)).unwrap_or_default();
+        let share = |name: &RegionName| {
+            let share = budget_share(entry.and_then(|e| e.shares.get(name)).unwrap_or(&none), terms.of(name).floor);
+            match windows.first().and_then(|newest| newest.regions.get(name.as_str())) {
+                Some(units) => in_window(share, units),
+                None => share,
+            }
+        };
         Some(BudgetState {
             policy: id.policy.to_string(),
             subject: id.subject.to_string(),
@@ -101,9 +109,30 @@ impl Ledger {
             mode: mode.to_string(),
             enforced: mode.enforces(id.subject),
             regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
+            windows,
             alarm: self.alarms().find(|(alarmed, _)| *alarmed == id).map(|(_, what)| what.to_owned()),
         })
     }
+}
+
+/// The windows of which somebody wanted more than a floor, newest first.
+fn open_windows(allowance: &Allowance, terms: &Terms) -> Vec<BudgetWindow> {
+    let none = UnitShare::default();
+    let units = |share: &UnitShare, floor: MicroTokens| WindowUnits {
+        granted: share.granted().max(floor).tokens(),
+        held: share.held().max(floor).tokens(),
+        spent: share.spent.tokens(),
+    };
+    let newest_first = allowance.windows.iter().rev();
+    let shown = newest_first.map(|(label, window)| BudgetWindow {
+        begins_at_ms: label.start().as_micros() / 1_000,
+        regions: terms
+            .floors
+            .keys()
+            .map(|name| (name.to_string(), units(window.shares.get(name).unwrap_or(&none), terms.of(name).floor.burst)))
+            .collect(),
+    });
+    shown.collect()
 }
 
 fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
@@ -119,6 +148,12 @@ fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
         admitted: share.admitted.tokens(),
         refused: share.refused.tokens(),
     }
+}
+
+/// Of an allowance nothing is lent: what a region has beyond its floor it was granted for one window.
+fn in_window(share: BudgetShare, units: &WindowUnits) -> BudgetShare {
+    let capacity = |burst| CapacityTokens { rate: 0.0, burst };
+    BudgetShare { held: capacity(units.held), offered: capacity(units.granted), ..share }
 }
 
 pub(crate) fn millis(span: Duration) -> u64 {

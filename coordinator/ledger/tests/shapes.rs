@@ -224,6 +224,21 @@ fn units_that_were_granted_count_as_spent_until_the_region_says_otherwise() {
 }
 
 #[test]
+fn a_view_shows_what_each_region_was_granted_of_the_newest_window() {
+    let mut world = World::new(fixed(100), 200_000);
+    let mut us = Agent::new("us");
+    world.renew(&mut us, 200, 1);
+    us.spent = 40;
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), None, "as before");
+    let state = world.ledger.budgets(None).next().expect("the budget is beyond its floors");
+    let [window] = &state.windows[..] else { panic!("one window: {:?}", state.windows) };
+    let units = window.regions["us"];
+    assert_eq!((units.granted, units.held, units.spent), (80.0, 80.0, 40.0));
+    assert_eq!((state.regions["us"].held.burst, state.regions["us"].offered.burst), (80.0, 80.0));
+    assert_eq!((window.regions["eu"].granted, state.regions["eu"].held.burst), (10.0, 10.0), "its floor");
+}
+
+#[test]
 fn a_region_that_lost_count_is_told_what_it_used_at_most() {
     let mut world = World::new(fixed(100), 200_000);
     let mut us = Agent::new("us");

@@ -176,7 +176,7 @@ pub async fn propose(app: &App, proposal: Proposal, forwardable: Forwardable, co
         None => return Err(Refusal::precondition_required(newest.version)),
     };
     let diff = diff(&newest, &set);
-    let warnings = warnings.into_iter().map(as_error).collect();
+    let warnings = warnings.into_iter().map(InputError::from).collect();
     if dry_run {
         let answer = Replaced { version: newest.version, dry_run: true, waits_for: Vec::new(), warnings, diff };
         return Ok(Json(answer).into_response());
@@ -252,10 +252,6 @@ fn read_set(text: &[u8]) -> Result<Read, Vec<Mistake>> {
         entries.retain(|(key, _)| !ADDED.contains(&key.name.as_str()));
     }
     read::policy_set(&document)
-}
-
-fn as_error(warning: Warning) -> InputError {
-    InputError { pointer: warning.pointer, detail: warning.detail, line: warning.at.map(|at| at.line) }
 }
 
 #[cfg(test)]

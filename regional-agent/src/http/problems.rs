@@ -15,9 +15,9 @@ pub fn quota_exceeded() -> Problem {
     Problem { kind: QUOTA_EXCEEDED.to_owned(), ..problem }
 }
 
-/// 422: no limit of that size will ever hold the cost.
+/// 422: this region will never hold so much at once, whatever others lend.
 pub fn cost_exceeds_limit() -> Problem {
-    Problem::new(422, "cost-exceeds-limit", "The request costs more than the whole limit")
+    Problem::new(422, "cost-exceeds-limit", "The request costs more than can ever be held here")
 }
 
 /// 503: nobody can decide, and a policy wants a refusal then.

@@ -73,11 +73,15 @@ impl<'de, R: Reader<'de>> Visitor<'de> for Typed<R> {
         Ok(self.0.other("a negative number"))
     }
 
+    /// `1.0` and `1e3` are whole numbers too (JSON Schema 2020-12, section 4.2.3).
     fn visit_f64<E: Error>(self, number: f64) -> Result<R::Value, E> {
+        if let Some(whole) = whole(number) {
+            return Ok(self.0.whole(whole));
+        }
         Ok(self.0.other(match number {
             n if n.is_sign_negative() => "a negative number",
             n if n >= u64::MAX as f64 => "a number that large",
-            _ => "a number with a fraction or an exponent",
+            _ => "a number with a fraction",
         }))
     }
 
@@ -96,4 +100,11 @@ impl<'de, R: Reader<'de>> Visitor<'de> for Typed<R> {
     fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<R::Value, A::Error> {
         self.0.object(object)
     }
+}
+
+/// The whole number that a float stands for exactly.
+fn whole(number: f64) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let is_whole = (0.0..EXACT).contains(&number) && number.fract() == 0.0 && number.is_sign_positive();
+    is_whole.then_some(number as u64)
 }

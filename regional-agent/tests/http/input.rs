@@ -6,6 +6,7 @@ use axum::http::Request;
 use futures_util::stream;
 use proptest::prelude::*;
 use quorate_agent::http::{FrontDoor, read, router};
+use quorate_shared::units::MicroTokens;
 use serde_json::json;
 use std::convert::Infallible;
 
@@ -46,7 +47,6 @@ async fn every_mistake_has_a_place_and_a_word() {
         (r#"{"attributes":{},"cost":-1}"#, "/cost", "from 0 to 9007199254, not a negative number"),
         (r#"{"attributes":{},"cost":-0}"#, "/cost", "not a negative number"),
         (r#"{"attributes":{},"cost":0.5}"#, "/cost", "not a number with a fraction"),
-        (r#"{"attributes":{},"cost":1e2}"#, "/cost", "an exponent"),
         (r#"{"attributes":{},"cost":9007199255}"#, "/cost", "not 9007199255"),
         (r#"{"attributes":{},"cost":18446744073709551616}"#, "/cost", "not a number that large"),
         (r#"{"attributes":{},"cost":"1"}"#, "/cost", "not a string"),
@@ -125,6 +125,20 @@ async fn limits_of_input_are_inclusive() {
     let reply = post(before(&decider), "/v1/checks", array(103)).await;
     assert_eq!(pointers(&reply), [""]);
     assert_eq!(reply.problem().errors[0].detail, "103 checks; at most 100");
+}
+
+#[tokio::test]
+async fn a_whole_number_may_be_written_as_a_float() {
+    for (written, tokens) in [("1.0", 1), ("1e2", 100), ("9007199254.0", 9_007_199_254)] {
+        let decider = Scripted::allowing();
+        let reply = check(&decider, format!(r#"{{"attributes":{{}},"cost":{written}}}"#)).await;
+        assert_eq!(reply.status, 200, "{written}");
+        assert_eq!(decider.asked.lock().unwrap()[0].cost, MicroTokens::from_tokens(tokens));
+    }
+    for written in ["1.5", "-1.0", "1e19", "9007199254740993.0"] {
+        let reply = check(&Scripted::allowing(), format!(r#"{{"attributes":{{}},"cost":{written}}}"#)).await;
+        assert_eq!(pointers(&reply), ["/cost"], "{written}");
+    }
 }
 
 #[tokio::test]
