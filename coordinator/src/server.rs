@@ -162,7 +162,7 @@ async fn take_part(app: Arc<App>, founding: Founding, fail: watch::Sender<Option
 fn settings(config: CoordinatorConfig, peer_token: Option<String>) -> RaftSettings {
     let timeout = config.election_timeout;
     RaftSettings {
-        heartbeat: timeout * 2 / 15,
+        heartbeat: timeout / 4,
         election_timeout: (timeout, timeout * 4 / 3),
         peer_token,
         ..RaftSettings::new(config.node, config.advertise, config.members, config.data_dir)

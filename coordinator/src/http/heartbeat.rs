@@ -16,6 +16,7 @@ use quorate_shared::time::{LeaderTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A heartbeat is smaller than this: some 40,000 reports.
 const MAX_BYTES: usize = 8 << 20;
@@ -43,6 +44,7 @@ pub async fn take(State(app): State<Arc<App>>, forwardable: Forwardable, request
 type Answered = Result<(HeartbeatResult, Response), Refusal>;
 
 async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forwardable, request: Request) -> Answered {
+    let _place = app.room.heartbeat()?;
     let (parts, content) = request.into_parts();
     body::is_json(&parts.headers)?;
     let content = body::read(&parts.headers, content, MAX_BYTES).await?;
@@ -50,6 +52,10 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
         return hand_on(app, app.leader_elsewhere(), forwardable, content).await;
     };
     let heartbeat = read(&content, roles::heartbeat_region(parts.uri.path()).unwrap_or_default())?;
+    let credential = parts.extensions.get::<roles::Caller>().map_or("anonymous", |caller| &caller.name);
+    let lease = app.node.read(|ledger| ledger.founding().map_or(Duration::ZERO, |founding| founding.lease));
+    app.claims.check(&heartbeat, credential, lease, Instant::now())?;
+    let (region, nonce) = (heartbeat.region.clone(), heartbeat.nonce);
     // R1 is held in the log; here it spares the log what a repeated heartbeat would cost
     if let Some(newest) = app.node.read(|ledger| ledger.overtaken(&heartbeat)) {
         let answer = Answer::Stale { newest };
@@ -61,6 +67,9 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
                 tracing::error!(budgets, first, "an internal check of the ledger failed: nothing is granted of these budgets");
             }
             app.events.wake();
+            if matches!(answer, Answer::Renewed(_)) {
+                app.claims.renewed(region, nonce, credential, Instant::now());
+            }
             Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))
         }
         Ok(Outcome::WrongOffice) => Err(Refusal::no_leader("the leader is changing")),

@@ -7,6 +7,8 @@
 //! | `body` | reading bodies and queries |
 //! | `leader` | which requests go to the leader |
 //! | `heartbeat` | the agents' protocol |
+//! | `claims` | two agents that claim one region: one is refused |
+//! | `shed` | what is refused when there is too much to do: views before heartbeats |
 //! | `policies`, `history` | the policy set; its kept versions, and the way back to one |
 //! | `views`, `budgets`, `explain` | regions, bound, cluster; budgets; those of one request |
 //! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
@@ -18,6 +20,7 @@
 mod alarms;
 mod body;
 mod budgets;
+mod claims;
 mod events;
 mod explain;
 mod fence;
@@ -31,6 +34,7 @@ mod page;
 mod policies;
 mod refusal;
 mod roles;
+mod shed;
 mod views;
 
 pub use roles::Access;
@@ -45,8 +49,10 @@ use axum::http::{HeaderValue, Method, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
+use claims::Claims;
 use events::Events;
 use refusal::Refusal;
+use shed::Room;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -68,12 +74,17 @@ pub struct App {
     pub metrics: Metrics,
     /// The stream that feeds the page.
     pub events: Events,
+    /// How much may be under way.
+    pub room: Room,
+    /// Whose each live session is.
+    pub claims: Claims,
 }
 
 impl App {
     /// What the handlers answer from; streams end with `closing`.
     pub fn new(node: RaftNode, access: Access, forwarder: Forwarder, closing: CancellationToken) -> Self {
-        Self { node, access, forwarder, metrics: Metrics::default(), events: Events::new(closing) }
+        let (metrics, events) = (Metrics::default(), Events::new(closing));
+        Self { node, access, forwarder, metrics, events, room: Room::default(), claims: Claims::default() }
     }
 
     /// Keeps the event stream supplied; ends with the token that `new` was given.
@@ -90,6 +101,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/bound", get(views::bound))
         .route("/v1/policies", get(policies::show))
         .route("/v1/policies/history", get(history::show))
+        .route_layer(middleware::from_fn_with_state(app.clone(), shed::in_turn))
         .route_layer(middleware::from_fn_with_state(app.clone(), leader::ask_leader));
     let api = Router::new()
         .merge(reads)

@@ -124,6 +124,14 @@ impl Refusal {
             .detail(format!("{region} was heard within its lease; stop its agents, then try again once the lease has ended"))
     }
 
+    /// 409: another agent, with another credential and another session, has renewed the region's lease.
+    pub fn region_claimed(region: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "region-claimed", "Another agent claims the region").detail(format!(
+            "{region} is renewed under another credential, in another session: two agents of one region share its store; if this one is to \
+             take its place, stop the other and wait for a lease"
+        ))
+    }
+
     /// 405; axum adds `Allow`.
     pub fn method_not_allowed(method: &str, path: &str) -> Self {
         let path: String = path.chars().take(200).collect();
@@ -200,6 +208,11 @@ impl Refusal {
     /// 503 of `/readyz`, and of what needs a cluster that is not there yet.
     pub fn not_ready(detail: &str) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "not-ready", "Not ready").detail(detail).again()
+    }
+
+    /// 503: there is more to do than this node does at once. Nothing was done.
+    pub fn overloaded(detail: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "Too much at once").detail(detail).again()
     }
 
     /// 503: as many event streams as there may be.

@@ -131,7 +131,8 @@ impl Peer {
 
     fn lane(&self) -> (&Client, fn(&RPCOption, &Self) -> Duration) {
         if self.heartbeats {
-            (&self.network.urgent, |option, _| option.soft_ttl())
+            // three quarters of a heartbeat, the soft limit, may be less than a round trip
+            (&self.network.urgent, |option, _| option.hard_ttl())
         } else {
             (&self.network.bulk, |option, peer| option.soft_ttl().max(peer.network.append_timeout))
         }
@@ -228,7 +229,7 @@ impl RaftNetworkV2<TypeConfig> for Peer {
     }
 
     async fn vote(&mut self, rpc: VoteRequest<TypeConfig>, option: RPCOption) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        let answer = self.call(&self.network.urgent, wire::VOTE, &rpc, option.soft_ttl()).await;
+        let answer = self.call(&self.network.urgent, wire::VOTE, &rpc, option.hard_ttl()).await;
         answer.map_err(|error| self.rpc(error, RPCTypes::Vote))
     }
 
@@ -237,7 +238,7 @@ impl RaftNetworkV2<TypeConfig> for Peer {
         rpc: VoteRequest<TypeConfig>,
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
-        let answer = self.call(&self.network.urgent, wire::PRE_VOTE, &rpc, option.soft_ttl()).await;
+        let answer = self.call(&self.network.urgent, wire::PRE_VOTE, &rpc, option.hard_ttl()).await;
         answer.map_err(|error| self.rpc(error, RPCTypes::Vote))
     }
 

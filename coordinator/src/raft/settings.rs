@@ -28,7 +28,8 @@ pub struct RaftSettings {
     pub members: BTreeMap<u64, String>,
     /// The folder for everything that must survive a restart.
     pub data_dir: PathBuf,
-    /// How often the leader is heard.
+    /// How often the leader is heard. Openraft waits no longer for the answer, and a leader takes no
+    /// proposals without answers: it must be more than a round trip to any other node.
     pub heartbeat: Duration,
     /// A follower that has not heard of a leader for a time between these two stands for
     /// election. The leader takes no proposals once half of the longer has passed since a
@@ -45,7 +46,7 @@ pub struct RaftSettings {
 }
 
 impl RaftSettings {
-    /// Settings with the usual times: a heartbeat each 80 ms, an election after 600 to 800 ms of
+    /// Settings with the usual times: a heartbeat each 150 ms, an election after 600 to 800 ms of
     /// silence, 2 s for a proposal; a snapshot each 5,000 entries, of which 1,000 are kept.
     pub fn new(node: u64, address: impl Into<String>, members: BTreeMap<u64, String>, data_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -53,7 +54,7 @@ impl RaftSettings {
             address: address.into(),
             members,
             data_dir: data_dir.into(),
-            heartbeat: Duration::from_millis(80),
+            heartbeat: Duration::from_millis(150),
             election_timeout: (Duration::from_millis(600), Duration::from_millis(800)),
             propose_timeout: Duration::from_secs(2),
             snapshot_every: 5_000,
@@ -71,10 +72,10 @@ impl RaftSettings {
         let lease = longest / 2;
         let least = shortest.saturating_sub(lease);
         let heartbeat = millis(self.heartbeat);
-        if heartbeat == 0 || least < 2 * heartbeat || least >= lease {
+        if heartbeat == 0 || least <= heartbeat || least >= lease {
             return Err(StartError::Settings(format!(
                 "election timeout {shortest}ms to {longest}ms does not fit a heartbeat each {heartbeat}ms: the longer must exceed the \
-                 shorter, and the shorter must be at least half of the longer and two heartbeats"
+                 shorter, and the shorter must be more than half of the longer and a heartbeat"
             )));
         }
         let config = Config {
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn times_that_do_not_fit_are_refused() {
-        for (heartbeat, shortest, longest) in [(0, 600, 800), (101, 600, 800), (50, 800, 800), (50, 400, 800)] {
+        for (heartbeat, shortest, longest) in [(0, 600, 800), (200, 600, 800), (50, 800, 800), (50, 400, 800)] {
             let ms = Duration::from_millis;
             let times = RaftSettings { heartbeat: ms(heartbeat), election_timeout: (ms(shortest), ms(longest)), ..settings() };
             assert!(matches!(times.config(), Err(StartError::Settings(_))), "{heartbeat} {shortest} {longest}");

@@ -14,6 +14,7 @@ fn tokens() -> Vec<Token> {
         token("viewer", Role::Viewer),
         token("operator", Role::Operator),
         token("eu-agent", Role::Agent("eu".parse().expect("a name"))),
+        token("eu-other", Role::Agent("eu".parse().expect("a name"))),
         token("peer", Role::Peer),
     ]
 }
@@ -31,6 +32,24 @@ async fn guarded(count: u64) -> Cluster {
         cluster.is_ready(node).await;
     }
     cluster
+}
+
+#[tokio::test]
+async fn of_two_agents_that_claim_one_region_with_different_credentials_one_is_refused() {
+    let cluster = guarded(1).await;
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    let beat = |credential: &str, session, nonce| {
+        let mut heartbeat = Agent::new("eu").beat(vec![]);
+        (heartbeat.number.session, heartbeat.nonce) = (session, nonce);
+        let sent = client.post(format!("{}/v1/regions/eu/heartbeat", cluster.url(0))).bearer_auth(format!("{credential}-secret"));
+        answered(sent.json(&heartbeat))
+    };
+    assert_eq!(beat("eu-agent", 1, 1).await.status, 200);
+    beat("eu-other", 2, 2).await.is_problem(409, "region-claimed");
+    assert_eq!(beat("eu-agent", 3, 3).await.status, 200, "it goes on, in a new session of its own");
+    beat("eu-other", 4, 4).await.is_problem(409, "region-claimed");
+    let shared = beat("eu-other", 4, 3).await;
+    assert_eq!(shared.status, 200, "it shares the session: {}", shared.text);
 }
 
 #[tokio::test]

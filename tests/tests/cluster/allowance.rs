@@ -1,7 +1,7 @@
 //! Windows: units of a year are spent in three regions, where they are wanted, and never more of them.
 
 use crate::system::{Floors, PATIENCE, REGIONS, System};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::CheckAnswer;
 use quorate_shared::policy::{CalendarUnit, TimeZone, Window};
 use quorate_shared::time::StoreTime;

@@ -4,7 +4,7 @@ use crate::load::Load;
 use crate::records::Records;
 use crate::relay::Way;
 use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, HEARTBEAT, LEASE, PATIENCE, POOL, RATE, REGIONS, System};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::ops::Range;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::records::{Outcome, Record, Records};
 use crate::system::{BURST, DEMAND, PATIENCE, RATE, REGIONS, System, may_use};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::CheckAnswer;
 use serde_json::json;
 use std::collections::BTreeMap;

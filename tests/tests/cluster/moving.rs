@@ -2,7 +2,7 @@
 
 use crate::load::Load;
 use crate::system::{Floors, PATIENCE, RATE, REGIONS, System, may_use};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::time::Duration;
 

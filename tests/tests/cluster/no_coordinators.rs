@@ -3,7 +3,7 @@
 use crate::load::Load;
 use crate::records::{Record, Records};
 use crate::system::{FLOOR, FLOOR_BURST, Floors, LEASE, NODES, PATIENCE, REGIONS, System};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::ops::Range;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::load::Load;
 use crate::system::{DEMAND, ELECTION_TIMEOUT, Floors, PATIENCE, REGIONS, System};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::collections::BTreeMap;
 use std::time::Duration;

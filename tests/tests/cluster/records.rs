@@ -1,7 +1,7 @@
 //! What became of the requests of a run.
 
-use crate::overshoot::{Admission, overshoot};
 use crate::system::{BURST, RATE, REGIONS};
+use quorate_faults::checker::bucket::{Admission, overshoot};
 use quorate_shared::api::DecisionMode;
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! A TCP relay: the only way from one agent to one coordinator, so that a test can cut it.
 
-use crate::ports::Port;
+use quorate_faults::ports::Port;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::load::Load;
 use crate::system::{DEMAND, Floors, LEASE, PATIENCE, RATE, REGIONS, System};
-use crate::wait::until;
+use quorate_faults::wait::until;
 use std::time::{Duration, Instant};
 
 /// Matches the policy `deep`, of which a region's floor holds 1000 and refills 1 in a second.

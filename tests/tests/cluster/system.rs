@@ -1,9 +1,9 @@
 //! Three coordinators, and three regions with an agent and a Redis each, as processes.
 
-use crate::ports::Port;
-use crate::process::{Process, last_words, quorate};
 use crate::relay::{Relay, Way};
-use crate::wait::until;
+use quorate_faults::ports::Port;
+use quorate_faults::process::{Process, last_words, quorate};
+use quorate_faults::wait::until;
 use quorate_shared::api::{AgentStatus, CheckAnswer, Cluster, Regions};
 use serde::de::DeserializeOwned;
 use serde_json::json;

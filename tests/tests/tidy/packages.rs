@@ -33,7 +33,7 @@ enum Others {
 }
 
 /// The import rules of docs/architecture.md.
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono", "chrono-tz"]) },
     Rule { package: "quorate-ledger", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-limiter", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
@@ -49,6 +49,7 @@ const RULES: [Rule; 7] = [
         ours: &["quorate-shared", "quorate-ledger", "quorate-limiter"],
         others: Others::Only(&["serde", "thiserror"]),
     },
+    Rule { package: "quorate-faults", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
 ];
 
 /// Packages that must ban clocks, randomness, hash order and the outside.
@@ -189,6 +190,7 @@ mod tests {
             ("quorate", "openraft"),
             ("quorate-tests", "tokio"),
             ("quorate-tests", "quorate-agent"),
+            ("quorate-faults", "quorate-agent"),
         ];
         for (name, import) in bad {
             assert_eq!(import_complaints(&all_with(package(name, &[import]))).len(), 1, "{name} imports {import}");

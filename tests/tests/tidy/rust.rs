@@ -50,12 +50,15 @@ fn complaints(file: &TextFile, is_test: bool) -> Vec<String> {
     found
 }
 
+/// The package that runs the product as processes: all of it is a test.
+const FAULTS: &str = "tests/faults/";
+
 /// True of files that are only compiled for tests.
 fn is_test(path: &str, test_modules: &BTreeSet<String>) -> bool {
     let in_package = path.strip_prefix("tests/").unwrap_or(path);
     let in_test_folder = in_package.split('/').any(|part| part == "tests" || part == "benches");
     let in_test_module = test_modules.iter().any(|module| path.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/'])));
-    in_test_folder || in_test_module
+    in_test_folder || in_test_module || path.starts_with(FAULTS)
 }
 
 /// The modules that a file declares for tests only, as paths without their ending.

@@ -1,4 +1,4 @@
-//! By how much a limit was exceeded in the worst interval of a run.
+//! By how much a token bucket was exceeded in the worst interval of a run.
 //!
 //! From outside only this can be said of an admission: it was decided between its sending and its
 //! answer. So it surely falls into `[a, b]` if it was sent at `a` or later and answered at `b` or
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The maximum lies at an `a` that is a sending and a `b` that is an answer. All pairs are tried:
-//! a test admits a few thousand.
+//! a run admits a few thousand.
 
 use std::time::Duration;
 

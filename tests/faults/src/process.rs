@@ -1,5 +1,7 @@
 //! A child process with a log file, which ends with its owner.
 
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +13,39 @@ pub struct Process(Child);
 impl Process {
     /// Starts `program`; what it prints is added to `log`. Expects it to be there.
     pub fn start(program: &Path, arguments: &[&str], log: &Path) -> Self {
+        Self::start_in(program, arguments, log, &[])
+    }
+
+    /// The same with these in its environment.
+    pub fn start_in(program: &Path, arguments: &[&str], log: &Path, environment: &[(&str, &OsStr)]) -> Self {
         let output = File::options().create(true).append(true).open(log).expect("a log file");
         let spawned = Command::new(program)
             .args(arguments)
             .env_remove("RUST_LOG")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("a log file"))
             .stderr(output)
             .spawn();
         Self(spawned.unwrap_or_else(|error| panic!("cannot start {}: {error}", program.display())))
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // it is ours and not waited for yet, so the number is nobody else's
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
     }
 }
 
@@ -31,13 +57,12 @@ impl Drop for Process {
     }
 }
 
-/// The `quorate` binary of the profile that this test was built with.
+/// The `quorate` binary of the profile that this program was built with.
 pub fn quorate() -> PathBuf {
-    let test = std::env::current_exe().expect("this test has a path");
-    // target/PROFILE/deps/cluster-0123…
-    let binary = test.ancestors().nth(2).expect("a folder of the profile").join("quorate");
-    assert!(binary.exists(), "{} is missing: `cargo build -p quorate` makes it, and ./test does so first", binary.display());
-    binary
+    let own = std::env::current_exe().expect("this program has a path");
+    // target/PROFILE/faults, or target/PROFILE/deps/cluster-0123…
+    let binary = own.ancestors().skip(1).take(2).map(|folder| folder.join("quorate")).find(|path| path.is_file());
+    binary.unwrap_or_else(|| panic!("no `quorate` beside {}: `cargo build -p quorate` makes it, and ./test does so first", own.display()))
 }
 
 /// The last `lines` of every log in `folder`, for a test that fails.
