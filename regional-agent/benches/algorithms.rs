@@ -12,6 +12,7 @@
     reason = "a benchmark: it runs processes, reads clocks and prints"
 )]
 
+use quorate_agent::config::RedisConfig;
 use quorate_agent::store::keep::{Keep, Said};
 use quorate_agent::store::{RedisSettings, Store};
 use quorate_limiter::decision::{Charge, LeaseView, Question, Reply};
@@ -136,7 +137,7 @@ async fn ask_all(store: &Arc<Store>, charges: &Arc<Vec<Charge>>, round: u64) {
                     let question = Question { view: LeaseView::default(), drift: Drift::DEFAULT, charges: vec![charge.clone()] };
                     let slot = Some(HoldId::from_bits(((round as u128) << 64) + place as u128 + 1));
                     let keep = Keep { beside: Beside { hold: None, slot }, attempt: None };
-                    let said = store.decide(&question, &keep).await.expect("it answers");
+                    let said = store.decide(&question, &keep, Instant::now() + store.budget()).await.expect("it answers");
                     let admitted = matches!(&said, Said::First { reply: Reply::Decided(d), .. } if d.allowed);
                     assert!(admitted, "{said:?}");
                 }
@@ -202,7 +203,13 @@ impl Redis {
 
     fn settings(&self) -> RedisSettings {
         let patience = Duration::from_secs(10);
-        RedisSettings { url: self.url(), region: "eu".parse().expect("a name"), decision_timeout: patience, lease_timeout: patience }
+        RedisSettings {
+            redis: RedisConfig::at(self.url()),
+            region: "eu".parse().expect("a name"),
+            decision_timeout: patience,
+            lease_timeout: patience,
+            waiting: 1_024,
+        }
     }
 
     /// The mean of what Redis says that each bucket key takes, itself included.

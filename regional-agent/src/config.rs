@@ -7,16 +7,19 @@
 //! | `listen` | | address to serve on |
 //! | `coordinators` | | base URLs of all coordinators |
 //! | `token-file` | none | holds the token that it shows to them |
-//! | `store` | | `{kind = "redis", url = "redis://…"}` or `{kind = "embedded"}` |
+//! | `store` | | `{kind = "redis", url = "redis://…"}`, with `sentinels = ["redis://…"]` or without, or `{kind = "embedded"}` |
 //! | `heartbeat` | `1s` | how often it reports and renews; 100ms to 10s |
 //! | `data-dir` | none | where policy sets are remembered over a restart |
 //! | `store-timeout` | `50ms` | after this the store counts as unreachable; 1ms to 10s |
+//! | `store-waiting` | 1024 | requests that wait for the store at once at most; 1 to 65536 |
+//! | `store-open-for` | `1min` | how long policies that are `open` let everything pass without the store; 0s to 1d |
 //! | `max-body` | 65536 | bytes of a request body at most; 1024 to 16777216 |
 //! | `tokens` | none | who may call: `{name, sha256}` |
 //! | `log` | text, info | `{format = "text" or "json", level = "error" … "trace"}` |
 //!
 //! Without tokens anybody may call, so such an agent listens on loopback only.
 
+use crate::fallback::OPEN_FOR;
 use quorate_shared::located::{Located, Mistake, Node, Once, Report, Value};
 use quorate_shared::names::RegionName;
 use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, duration_in};
@@ -31,6 +34,9 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// After this the store counts as unreachable, if nothing else is said.
 pub const STORE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Requests that wait for the store at once at most, if nothing else is said.
+pub const STORE_WAITING: usize = 1024;
 
 /// Bytes of a request body at most, if nothing else is said.
 pub const MAX_BODY: usize = 64 * 1024;
@@ -56,6 +62,10 @@ pub struct AgentConfig {
     pub heartbeat: Duration,
     /// After this the store counts as unreachable.
     pub store_timeout: Duration,
+    /// Requests that wait for the store at once at most.
+    pub store_waiting: usize,
+    /// How long policies that are open let everything pass without the store.
+    pub store_open_for: Duration,
     /// Bytes of a request body at most.
     pub max_body: usize,
     /// Who may call. Empty: anybody.
@@ -70,7 +80,23 @@ pub enum StoreConfig {
     /// In the agent's own memory: lost when it ends.
     Embedded,
     /// In a Redis that all agents of the region share.
-    Redis(RedisUrl),
+    Redis(RedisConfig),
+}
+
+/// Where a Redis is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisConfig {
+    /// Of the Redis, or of any node of a cluster. With Sentinels the host is the name by which they know it.
+    pub url: RedisUrl,
+    /// Who is asked for its address. None: the URL has it.
+    pub sentinels: Vec<RedisUrl>,
+}
+
+impl RedisConfig {
+    /// At this URL.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: RedisUrl::new(url), sentinels: Vec::new() }
+    }
 }
 
 /// `redis://[user:password@]host[:port][/database]`. Not shown, for it may hold a password.
@@ -114,6 +140,8 @@ const FIELDS: &[&str] = &[
     "data-dir",
     "heartbeat",
     "store-timeout",
+    "store-waiting",
+    "store-open-for",
     "max-body",
     "tokens",
     "log",
@@ -132,6 +160,8 @@ impl AgentConfig {
             data_dir: None,
             heartbeat: HEARTBEAT,
             store_timeout: STORE_TIMEOUT,
+            store_waiting: STORE_WAITING,
+            store_open_for: OPEN_FOR,
             max_body: MAX_BODY,
             tokens: Vec::new(),
             log: LogSettings::default(),
@@ -169,6 +199,8 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     let data_dir = fields.or("data-dir", None, |at| settings::path(at).map(Some));
     let heartbeat = fields.or("heartbeat", HEARTBEAT, duration_in(Duration::from_millis(100)..=Duration::from_secs(10)));
     let store_timeout = fields.or("store-timeout", STORE_TIMEOUT, duration_in(Duration::from_millis(1)..=Duration::from_secs(10)));
+    let store_waiting = fields.or("store-waiting", STORE_WAITING, |at| usize::try_from(at.whole(1..=65_536)?).ok());
+    let store_open_for = fields.or("store-open-for", OPEN_FOR, duration_in(Duration::ZERO..=Duration::from_secs(24 * 3_600)));
     let max_body = fields.or("max-body", MAX_BODY, |at| usize::try_from(at.whole(1024..=16 * 1024 * 1024)?).ok());
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let log = fields.or("log", LogSettings::default(), settings::log);
@@ -186,6 +218,8 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
         data_dir: data_dir?,
         heartbeat: heartbeat?,
         store_timeout: store_timeout?,
+        store_waiting: store_waiting?,
+        store_open_for: store_open_for?,
         max_body: max_body?,
         tokens: tokens?,
         log: log?,
@@ -236,15 +270,17 @@ fn store(at: &Located<'_>) -> Option<StoreConfig> {
         at.refuse("expected a map, such as { kind = \"redis\", url = \"redis://127.0.0.1:6379\" }");
         return None;
     }
-    let fields = at.fields(&["kind", "url"])?;
+    let fields = at.fields(&["kind", "url", "sentinels"])?;
     let kind = fields.required("kind")?;
     match kind.value() {
         Value::Text(kind) if kind == "redis" => {
-            redis_url(fields.required_as("url", ", such as \"redis://127.0.0.1:6379\"")?).map(StoreConfig::Redis)
+            let sentinels = fields.or("sentinels", Vec::new(), sentinels);
+            let url = redis_url(fields.required_as("url", ", such as \"redis://127.0.0.1:6379\"")?)?;
+            Some(StoreConfig::Redis(RedisConfig { url, sentinels: sentinels? }))
         }
         Value::Text(kind) if kind == "embedded" => {
-            if let Some(url) = fields.optional("url") {
-                url.refuse("an embedded store has no URL");
+            for redis in [fields.optional("url"), fields.optional("sentinels")].into_iter().flatten() {
+                redis.refuse("an embedded store has no URL");
             }
             Some(StoreConfig::Embedded)
         }
@@ -253,6 +289,12 @@ fn store(at: &Located<'_>) -> Option<StoreConfig> {
             None
         }
     }
+}
+
+fn sentinels(at: &Located<'_>) -> Option<Vec<RedisUrl>> {
+    let items = at.list("a list of URLs, such as [\"redis://10.0.0.1:26379\"]")?;
+    let urls: Vec<RedisUrl> = items.iter().filter_map(redis_url).collect();
+    (urls.len() == items.len()).then_some(urls)
 }
 
 /// The text is not repeated in a mistake: there may be a password in it.

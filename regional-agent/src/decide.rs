@@ -5,6 +5,7 @@
 use crate::holds::new_id;
 use crate::http::Decider;
 use crate::region::{Basis, Region};
+use crate::store::StoreError;
 use crate::store::keep::{Again, Attempt, Keep, Said};
 use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use quorate_limiter::demand::wait_for_large;
@@ -13,7 +14,7 @@ use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::PolicyName;
-use quorate_shared::policy::{Limit, OnStoreFailure, Shape};
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -157,6 +158,7 @@ impl Region {
     /// If the region's store cannot be asked and a matching policy is closed then, no policies are known yet,
     /// or the request's id is that of another one.
     pub async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
+        let until = Instant::now() + self.store.budget();
         let mut without_lease = false;
         let mut failure = String::from("the lease kept changing");
         let mut last = Vec::new();
@@ -177,18 +179,18 @@ impl Region {
             // drawn anew each time: what was charged for an answer that does not count stays charged
             let keep = keep_of(request, &question)?;
             last = matched;
-            match self.store.decide(&question, &keep).await {
+            match self.store.decide(&question, &keep, until).await {
                 Ok(Said::First { reply: Reply::Decided(decision), remembered }) if self.counts(&basis, &question, &decision) => {
                     self.metrics.attempt(keep.attempt.is_some(), remembered);
                     return Ok(self.conclude(&question, last, decision, &keep));
                 }
                 Ok(Said::Again(again)) if self.counts_again(&basis, &question, &again) => {
-                    return Ok(self.repeat(&question, last, again).await);
+                    return Ok(self.repeat(&question, last, again, until).await);
                 }
                 // the next basis knows what has ended; the last attempt uses nothing that can end
                 Ok(Said::First { reply: Reply::Decided(_), .. } | Said::Again(_)) => without_lease |= attempt + 1 >= ATTEMPTS,
                 Ok(Said::OtherContent) => return Err(DecideError::OtherContent),
-                Ok(Said::First { reply, .. }) => match self.learn(reply, basis.session).await {
+                Ok(Said::First { reply, .. }) => match self.learn(reply, basis.session, until).await {
                     Ok(knows) => without_lease |= !knows,
                     Err(e) => {
                         failure = e;
@@ -202,20 +204,22 @@ impl Region {
                 }
             }
         }
-        without_store(request, last, failure)
+        self.without_store(request, last, failure)
     }
 
     /// Takes in why the store did not decide. True if it is worth asking again by the lease.
-    async fn learn(&self, reply: Reply, session: u64) -> Result<bool, String> {
+    async fn learn(&self, reply: Reply, session: u64, until: Instant) -> Result<bool, String> {
         match reply {
-            Reply::OtherLease(newest) => Ok(self.hears_of(newest).await),
+            Reply::OtherLease(newest) => Ok(self.hears_of(newest, until).await),
             Reply::OtherPolicies(in_force) => {
                 self.go_by(in_force);
                 Ok(false)
             }
             Reply::NoRecord => {
-                self.open_session(Some(session)).await.map_err(|e| e.to_string())?;
                 self.eager.notify_one();
+                // whoever gives up here leaves it to the next heartbeat
+                let opened = tokio::time::timeout_at(until.into(), self.open_session(Some(session))).await;
+                opened.unwrap_or(Err(StoreError::Timeout.into())).map_err(|e| e.to_string())?;
                 Ok(true)
             }
             Reply::Decided(_) => Ok(true),
@@ -237,23 +241,23 @@ impl Region {
 
     /// The first answer once more. Nothing was charged, so nothing is counted. If the policies have changed
     /// since, the verdict stands, and how the limits stand is looked up.
-    async fn repeat(&self, question: &Question, matched: Vec<Matched>, again: Again) -> Verdict {
+    async fn repeat(&self, question: &Question, matched: Vec<Matched>, again: Again, until: Instant) -> Verdict {
         let mode = mode_of(question);
         let limits = match again.decision {
             Some(decision) => decision.limits,
-            None => self.look(question).await,
+            None => self.look(question, until).await,
         };
         let limits = matched.into_iter().zip(limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
         Verdict { allowed: again.allowed, limits, reservation: again.hold, slot: again.slot }
     }
 
     /// How the limits of a question stand; nothing if the store does not say.
-    async fn look(&self, question: &Question) -> Vec<LimitDecision> {
+    async fn look(&self, question: &Question, until: Instant) -> Vec<LimitDecision> {
         let mut look = question.clone();
         for charge in &mut look.charges {
             charge.cost = MicroTokens::ZERO;
         }
-        match self.store.decide(&look, &Keep::default()).await {
+        match self.store.decide(&look, &Keep::default(), until).await {
             Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision.limits,
             _ => Vec::new(),
         }
@@ -262,9 +266,11 @@ impl Region {
     /// The store was ahead of the book. While this agent applies a response that is a matter of
     /// one answer of the store, and no reason to leave the lease. True once the book dates the
     /// lease by that response too; false if another agent applied it.
-    async fn hears_of(&self, newest: Number) -> bool {
+    async fn hears_of(&self, newest: Number, until: Instant) -> bool {
         let mut dated = self.dated.subscribe();
-        let known = tokio::time::timeout(HEARS, dated.wait_for(|number| *number >= newest)).await;
+        // the other half is for asking once more, by the floor if need be
+        let patience = HEARS.min(until.saturating_duration_since(Instant::now()) / 2);
+        let known = tokio::time::timeout(patience, dated.wait_for(|number| *number >= newest)).await;
         matches!(known, Ok(Ok(_)))
     }
 
@@ -279,6 +285,7 @@ impl Region {
     }
 
     fn conclude(&self, question: &Question, matched: Vec<Matched>, decision: Decision, keep: &Keep) -> Verdict {
+        self.fallbacks.over();
         let mode = mode_of(question);
         let now = self.clock.now();
         let mut hurried = false;
@@ -321,7 +328,7 @@ fn mode_of(question: &Question) -> DecisionMode {
 }
 
 /// The answer where nothing is charged: there is nothing to settle.
-fn uncharged(request: &Request, limits: Vec<PolicyDecision>) -> Verdict {
+pub(crate) fn uncharged(request: &Request, limits: Vec<PolicyDecision>) -> Verdict {
     Verdict { allowed: true, limits, reservation: request.reserve.map(|_| HoldId::NOTHING), slot: None }
 }
 
@@ -334,18 +341,7 @@ fn question(basis: &Basis, matched: &[Matched], without_lease: bool) -> Question
     Question { view, drift: basis.drift, charges: matched.iter().map(|m| m.charge.clone()).collect() }
 }
 
-fn policy_decision(matched: Matched, mode: DecisionMode, decision: Option<LimitDecision>) -> PolicyDecision {
+pub(crate) fn policy_decision(matched: Matched, mode: DecisionMode, decision: Option<LimitDecision>) -> PolicyDecision {
     let Matched { policy, charge, reach, .. } = matched;
     PolicyDecision { policy, limit: charge.limit, cost: charge.cost, reach, enforced: charge.enforced, mode, decision }
-}
-
-/// The answer while the store cannot be asked: open policies let pass, any other does not.
-fn without_store(request: &Request, matched: Vec<Matched>, reason: String) -> Result<Verdict, DecideError> {
-    let is_open = |m: &Matched| m.on_store_failure == OnStoreFailure::Open || !m.charge.enforced;
-    let policies: Vec<PolicyName> = matched.iter().filter(|m| !is_open(m)).map(|m| m.policy.clone()).collect();
-    if matched.is_empty() || !policies.is_empty() {
-        return Err(DecideError::StoreUnavailable { policies, retry_after: STORE_RETRY, reason });
-    }
-    let limits = matched.into_iter().map(|m| policy_decision(m, DecisionMode::Open, None)).collect();
-    Ok(uncharged(request, limits))
 }

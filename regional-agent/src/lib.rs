@@ -7,6 +7,7 @@ pub mod clock;
 pub mod config;
 pub mod coordinators;
 pub mod decide;
+pub mod fallback;
 pub mod holds;
 pub mod http;
 pub mod metrics;

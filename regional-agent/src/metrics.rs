@@ -3,8 +3,9 @@
 //! Series are bounded: labels are policies, and enumerations of this file; never a subject.
 
 use crate::decide::{DecideError, PolicyDecision, Verdict};
+use crate::fallback::Fallback;
 use crate::renewal::BeatError;
-use crate::store::StoreError;
+use crate::store::{StoreError, Warning};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -36,7 +37,11 @@ struct Series {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
     decision_seconds: Histogram,
-    store_errors: Family<StoreErrorLabels, Counter>,
+    store_errors: Family<KindLabel, Counter>,
+    store_fallbacks: Family<FallbackLabels, Counter>,
+    store_losses: Counter,
+    store_warnings: Family<KindLabel, Gauge<u64, AtomicU64>>,
+    store_suspended: Gauge<u64, AtomicU64>,
     heartbeats: Family<HeartbeatLabels, Counter>,
     forgotten_ids: Counter,
     settlements: Counter,
@@ -65,6 +70,10 @@ impl Metrics {
             decisions: Family::default(),
             decision_seconds: Histogram::new(DECISION_SECONDS),
             store_errors: Family::default(),
+            store_fallbacks: Family::default(),
+            store_losses: Counter::default(),
+            store_warnings: Family::default(),
+            store_suspended: Gauge::default(),
             heartbeats: Family::default(),
             forgotten_ids: Counter::default(),
             settlements: Counter::default(),
@@ -117,12 +126,18 @@ impl Metrics {
 
     /// Counts a question that the region's store did not answer.
     pub fn store_error(&self, error: &StoreError) {
-        let kind = match error {
-            StoreError::Timeout => "timeout",
-            StoreError::Unreachable(_) => "unreachable",
-            StoreError::Refused(_) => "refused",
-        };
-        self.0.store_errors.get_or_create(&StoreErrorLabels { kind }).inc();
+        self.0.store_errors.get_or_create(&KindLabel { kind: error.kind() }).inc();
+    }
+
+    /// Counts what a policy answered without the store.
+    pub fn fallback(&self, policy: &PolicyName, answer: Fallback) {
+        let labels = FallbackLabels { policy: PolicyLabel(policy.clone()), answer: answer.name() };
+        self.0.store_fallbacks.get_or_create(&labels).inc();
+    }
+
+    /// Counts a loss of the store's state.
+    pub fn store_loss(&self) {
+        self.0.store_losses.inc();
     }
 
     /// Counts a heartbeat: renewed, unanswered, refused (a coordinator answered, but nothing was
@@ -159,6 +174,11 @@ impl Metrics {
         self.0.floor_horizon.set(seconds(status.floor_horizon_ms));
         self.0.session.set(status.session);
         self.0.store_up.set(u64::from(status.store.healthy));
+        self.0.store_suspended.set(u64::from(status.store.suspended));
+        for kind in Warning::KINDS {
+            let warned = status.store.warnings.iter().any(|warning| warning.kind == kind);
+            self.0.store_warnings.get_or_create(&KindLabel { kind }).set(u64::from(warned));
+        }
         self.0.policy_version.set(status.policies);
         let mut text = String::new();
         prometheus_text::encode(&mut text, &self.0.registry)?;
@@ -180,6 +200,12 @@ impl Series {
         let took = "Time from a request's attributes to its verdict";
         r.register_with_unit("decision_duration", took, Unit::Seconds, self.decision_seconds.clone());
         r.register("store_errors", "Questions that the region's store did not answer", self.store_errors.clone());
+        let fallbacks = "Answers of each policy without the region's store: open (it passed) or closed (it did not)";
+        r.register("store_fallbacks", fallbacks, self.store_fallbacks.clone());
+        r.register("store_losses", "Times that the state of the region's store counted as lost", self.store_losses.clone());
+        let warnings = "1 if the region's store may lose state by its configuration: eviction, persistence";
+        r.register("store_warnings", warnings, self.store_warnings.clone());
+        r.register("store_suspended", "1 while the region's store is not asked until it answers a probe", self.store_suspended.clone());
         r.register("heartbeats", "Heartbeats: renewed, unanswered, refused by a coordinator, failed on this side", self.heartbeats.clone());
         let forgotten = "Requests whose id the region's store did not remember: there were too many";
         r.register("forgotten_request_ids", forgotten, self.forgotten_ids.clone());
@@ -229,8 +255,14 @@ struct DecisionLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StoreErrorLabels {
+struct KindLabel {
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FallbackLabels {
+    policy: PolicyLabel,
+    answer: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -1,6 +1,7 @@
 //! One region as its agent knows it: the store, the lease book, the policies, the demand.
 
 use crate::clock::LocalClock;
+use crate::fallback::{self, Fallbacks};
 use crate::metrics::Metrics;
 use crate::policy_shelf::PolicyShelf;
 use crate::renewal::BeatError;
@@ -12,7 +13,7 @@ use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
 use quorate_limiter::step_watch::StepWatch;
-use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode, StoreStatus};
+use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, LocalTime};
@@ -38,6 +39,8 @@ pub struct Region {
     /// The newest response by which the book dates the lease.
     pub(crate) dated: watch::Sender<Number>,
     unplugged: AtomicBool,
+    /// What is answered without the store.
+    pub(crate) fallbacks: Fallbacks,
 }
 
 /// What changes.
@@ -107,7 +110,15 @@ impl Region {
             lease_gate: tokio::sync::Mutex::new(()),
             dated: watch::Sender::new(Number::default()),
             unplugged: AtomicBool::new(false),
+            fallbacks: Fallbacks::new(fallback::OPEN_FOR),
         }
+    }
+
+    /// The same; without the store, policies that are open let everything pass for so long.
+    #[must_use]
+    pub fn open_for(mut self, span: Duration) -> Self {
+        self.fallbacks = Fallbacks::new(span);
+        self
     }
 
     /// Its name.
@@ -159,6 +170,7 @@ impl Region {
         state.broken = false;
         state.demand.restart();
         if record.burnt {
+            self.metrics.store_loss();
             state.store_clock.forget_clock();
         }
         let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
@@ -204,6 +216,7 @@ impl Region {
         let left = |until: LocalTime| millis(until.since(now));
         let book = state.book.as_ref();
         let leased = book.is_some_and(|b| b.view(now).leased);
+        let failing_for = self.store.failing_for();
         let mode = match book {
             Some(b) if leased && b.is_applied() => "leased",
             Some(_) if state.table.in_force().active > 0 => "floor",
@@ -220,7 +233,8 @@ impl Region {
             last_renewal_ms: state.contact.last_renewal.map(|at| millis(now.since(at))),
             last_error: state.contact.last_error.clone(),
             coordinator: state.contact.coordinator.clone(),
-            store: StoreStatus { kind: self.store.kind().to_owned(), healthy: self.store.is_healthy() },
+            store: self.store.status(),
+            fallbacks: failing_for.map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span)).unwrap_or_default(),
             policies: state.table.in_force().active,
             budgets: book.map(|b| budgets(b, &state, leased)).unwrap_or_default(),
         }

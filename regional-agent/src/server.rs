@@ -81,16 +81,18 @@ impl Agent {
         let token = token(config.token_file)?;
         let store = match config.store {
             StoreConfig::Embedded => Store::embedded(),
-            StoreConfig::Redis(url) => Store::redis(&RedisSettings {
-                url: url.as_str().to_owned(),
+            StoreConfig::Redis(redis) => Store::redis(&RedisSettings {
+                redis,
                 region: config.region.clone(),
                 decision_timeout: config.store_timeout,
                 lease_timeout: RedisSettings::LEASE_TIMEOUT,
+                waiting: config.store_waiting,
             })?,
         };
         let metrics = Metrics::new();
         let shelf = PolicyShelf::open(config.data_dir)?;
-        let region = Arc::new(Region::new(config.region, config.name, store, shelf, metrics.clone()));
+        let region = Region::new(config.region, config.name, store, shelf, metrics.clone()).open_for(config.store_open_for);
+        let region = Arc::new(region);
         let coordinators = Coordinators::new(config.coordinators, token, HEARTBEAT_TIMEOUT)?;
         let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
         let front_door =

@@ -127,6 +127,9 @@ pub struct AgentStatus {
     pub coordinator: Option<String>,
     /// The region's store.
     pub store: StoreStatus,
+    /// How policies answer while it fails; none while it does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallbacks: Vec<FallbackStatus>,
     /// Version of the policy set in force.
     pub policies: u64,
     /// Budgets beyond their floors.
@@ -140,6 +143,38 @@ pub struct StoreStatus {
     pub kind: String,
     /// True if it answered the last question.
     pub healthy: bool,
+    /// True while it is not asked, since it keeps failing, until it answers a probe.
+    #[serde(default)]
+    pub suspended: bool,
+    /// For how long it has failed, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_ms: Option<u64>,
+    /// How it failed last, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What may go wrong by how it is configured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<StoreWarning>,
+}
+
+/// What may go wrong by how a store is configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreWarning {
+    /// `eviction` or `persistence`.
+    pub kind: String,
+    /// In words.
+    pub text: String,
+}
+
+/// How a policy answers while the region's store cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallbackStatus {
+    /// Its name.
+    pub policy: String,
+    /// `open` or `closed`.
+    pub answer: String,
+    /// For how long it is open yet.
+    pub left_ms: Option<u64>,
 }
 
 /// One budget in one region, as the agent sees it. Amounts in tokens, rates in tokens per period.

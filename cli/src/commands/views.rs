@@ -411,7 +411,7 @@ mod tests {
             horizon_ms: 0,
             heartbeat_age_ms: None,
             agents: vec!["a".into(), "b".into()],
-            store: StoreStatus { kind: "redis".into(), healthy: false },
+            store: StoreStatus { kind: "redis".into(), ..StoreStatus::default() },
             mode: "floor".into(),
             weight: 1,
             policies: 4,

@@ -226,7 +226,14 @@ const AGENTS: &[Case] = &[
     ("store = { kind = \"redis\", url = \"redis://a:1/zero\" }", &["1:33: /store/url: write a URL such as `redis://127.0.0.1:6379`"]),
     ("heartbeat = \"1m\"", &["1:13: /heartbeat: `1m` is not a duration: the unit is written `min`: `1min`"]),
     ("heartbeat = \"1min\"", &["1:13: /heartbeat: 1min is not between 100ms and 10s"]),
+    (
+        "store = { kind = \"redis\", url = \"redis://limits\", sentinels = [\"a:1\"] }",
+        &["1:64: /store/sentinels/0: write a URL such as `redis://127.0.0.1:6379`"],
+    ),
+    ("store = { kind = \"embedded\", sentinels = [] }", &["1:42: /store/sentinels: an embedded store has no URL"]),
     ("store-timeout = \"0s\"", &["1:17: /store-timeout: 0s is not between 1ms and 10s"]),
+    ("store-waiting = 0", &["1:17: /store-waiting: expected a whole number from 1 to 65536, found the number `0`"]),
+    ("store-open-for = \"2d\"", &["1:18: /store-open-for: 2d is not between 0s and 1d"]),
     ("max-body = 10", &["1:12: /max-body: expected a whole number from 1024 to 16777216, found the number `10`"]),
     ("max-body = \"64KiB\"", &["1:12: /max-body: expected a whole number from 1024 to 16777216, found the text `64KiB`"]),
     (
@@ -298,9 +305,19 @@ fn urls_of_redis_have_a_host_and_perhaps_more() {
     for url in ["redis://127.0.0.1", "redis://user:p@ss@[::1]:7000/3", "redis://[::1]", "redis://redis.internal/", "redis://a:6379/0"] {
         let text = AGENT.replace("\"embedded\"", &format!("\"redis\", url = \"{url}\""));
         let config = from_text(&text, AgentConfig::from_node).expect(url);
-        assert!(matches!(&config.store, StoreConfig::Redis(read) if read.as_str() == url));
+        assert!(matches!(&config.store, StoreConfig::Redis(read) if read.url.as_str() == url));
         assert!(!format!("{config:?}").contains("p@ss"));
     }
+}
+
+#[test]
+fn sentinels_are_asked_for_the_name_in_the_place_of_a_host() {
+    let text =
+        AGENT.replace("\"embedded\"", "\"redis\", url = \"redis://limits\", sentinels = [\"redis://10.0.0.1:26379\", \"redis://:p@b\"]");
+    let config = from_text(&text, AgentConfig::from_node).expect("it is good");
+    let StoreConfig::Redis(redis) = config.store else { panic!("not Redis") };
+    let sentinels: Vec<&str> = redis.sentinels.iter().map(quorate_agent::config::RedisUrl::as_str).collect();
+    assert_eq!((redis.url.as_str(), sentinels), ("redis://limits", vec!["redis://10.0.0.1:26379", "redis://:p@b"]));
 }
 
 #[test]

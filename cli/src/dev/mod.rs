@@ -8,7 +8,7 @@ use crate::arguments::{DevArgs, Traffic};
 use crate::load::traffic;
 use crate::roles;
 use anyhow::{Context, bail, ensure};
-use quorate_agent::config::{AgentConfig, RedisUrl, StoreConfig};
+use quorate_agent::config::{AgentConfig, RedisConfig, StoreConfig};
 use quorate_agent::server::Agent;
 use quorate_coordinator::config::CoordinatorConfig;
 use quorate_coordinator::documents;
@@ -77,9 +77,9 @@ async fn start(dev: &mut Dev, args: &DevArgs, data: &Path, policies: &Path) -> a
             true => {
                 let directory = data.join(format!("redis-{region}"));
                 let server = RedisServer::start(args.port_base + 300 + n, &directory, args.data_dir.is_some()).await?;
-                let url = RedisUrl::new(server.url());
+                let redis = RedisConfig::at(server.url());
                 dev.redis.push(server);
-                StoreConfig::Redis(url)
+                StoreConfig::Redis(redis)
             }
         };
         let config = AgentConfig::new(region.clone(), loopback(args, 100 + n), urls.clone(), store);

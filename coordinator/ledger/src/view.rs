@@ -48,7 +48,9 @@ impl Ledger {
             horizon_ms: millis(horizon),
             heartbeat_age_ms: session.zip(now).and_then(age),
             agents: session.map(|s| vec![s.agent.clone()]).unwrap_or_default(),
-            store: session.map(|s| StoreStatus { kind: s.store.kind.clone(), healthy: s.store.healthy }).unwrap_or_default(),
+            store: session
+                .map(|s| StoreStatus { kind: s.store.kind.clone(), healthy: s.store.healthy, ..StoreStatus::default() })
+                .unwrap_or_default(),
             mode: if state == "live" { "leased" } else { "floor" }.to_owned(),
             weight: self.policies.active.set.regions.get(name).map_or(0, |r| r.weight),
             policies: session.map_or(0, Session::confirmed_policies),

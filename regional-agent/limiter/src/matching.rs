@@ -86,6 +86,11 @@ impl PolicyTable {
         self.rows.iter().map(|row| row.policy.limit.drain()).max().unwrap_or_default()
     }
 
+    /// What each policy answers without the store.
+    pub fn on_store_failure(&self) -> impl Iterator<Item = (&PolicyName, OnStoreFailure)> {
+        self.rows.iter().map(|row| (&row.policy.name, row.policy.on_store_failure))
+    }
+
     /// True if one of its policies has windows.
     pub fn has_windows(&self) -> bool {
         self.rows.iter().any(|row| row.policy.limit.shape() == Shape::Allowance)

@@ -4,21 +4,25 @@
 //! have been done nevertheless and is never repeated here.
 
 mod embedded;
+mod error;
 pub mod keep;
 mod redis;
 
 pub use embedded::Embedded;
-pub use redis::{RedisSettings, RedisStore};
+pub use error::{LeaseError, StoreError, Unusable};
+pub use redis::{Condition, RedisSettings, RedisStore, Warning};
 
+use crate::config::STORE_TIMEOUT;
 use keep::{Keep, Said};
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::hold::{HoldId, SettleReply};
-use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening, Refusal};
+use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening};
 use quorate_limiter::store::Usage;
+use quorate_shared::api::{StoreStatus, StoreWarning};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::MicroTokens;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One region's store.
 #[derive(Debug)]
@@ -56,31 +60,6 @@ impl Usages {
     }
 }
 
-/// Why a store did not answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    /// No answer in time. What was asked may have been done, or may yet be.
-    #[error("the store did not answer in time")]
-    Timeout,
-    /// No connection, or it broke. What was asked may have been done if it broke in between.
-    #[error("the store cannot be reached: {0}")]
-    Unreachable(String),
-    /// The store answered that it will not, or with what nobody can read; nothing was charged.
-    #[error("the store refused: {0}")]
-    Refused(String),
-}
-
-/// Why a lease operation was not done.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LeaseError {
-    /// By the rules; to be expected.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// By a fault.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 impl Store {
     /// An empty store in this process.
     pub fn embedded() -> Self {
@@ -111,6 +90,40 @@ impl Store {
         }
     }
 
+    /// How long a decision may wait for it, whatever happens.
+    pub const fn budget(&self) -> Duration {
+        match self {
+            Self::Embedded(_) => STORE_TIMEOUT,
+            Self::Redis(store) => store.decision_timeout(),
+        }
+    }
+
+    /// For how long it has failed, if it does.
+    pub fn failing_for(&self) -> Option<Duration> {
+        match self {
+            Self::Embedded(_) => None,
+            Self::Redis(store) => store.failing_for(),
+        }
+    }
+
+    /// How it is, for people.
+    pub fn status(&self) -> StoreStatus {
+        let kind = self.kind().to_owned();
+        let condition = match self {
+            Self::Embedded(_) => return StoreStatus { kind, healthy: true, ..StoreStatus::default() },
+            Self::Redis(store) => store.condition(),
+        };
+        let failing = condition.failing;
+        StoreStatus {
+            kind,
+            healthy: condition.healthy,
+            suspended: condition.suspended,
+            failing_ms: failing.as_ref().map(|(span, _)| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+            error: failing.map(|(_, error)| error.to_string()),
+            warnings: condition.warnings.iter().map(|w| StoreWarning { kind: w.kind().to_owned(), text: w.to_string() }).collect(),
+        }
+    }
+
     /// True if it answered the last question put to it, whatever the answer.
     pub fn is_healthy(&self) -> bool {
         match self {
@@ -121,10 +134,11 @@ impl Store {
 
     /// Decides `question`, charges it if it is allowed, and keeps beside it what is asked for. A store in
     /// this process remembers no attempts: whoever asks it does.
-    pub async fn decide(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
+    /// What is not answered `until` then is not waited for.
+    pub async fn decide(&self, question: &Question, keep: &Keep, until: Instant) -> Result<Said, StoreError> {
         match self {
             Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, &keep.beside), remembered: true }),
-            Self::Redis(store) => store.decide_keeping(question, keep).await,
+            Self::Redis(store) => store.decide_keeping(question, keep, until).await,
         }
     }
 

@@ -102,7 +102,8 @@ impl Decider for Scripted {
             last_renewal_ms: Some(10),
             last_error: None,
             coordinator: None,
-            store: StoreStatus { kind: "embedded".into(), healthy: true },
+            store: StoreStatus { kind: "embedded".into(), healthy: true, ..StoreStatus::default() },
+            fallbacks: vec![],
             policies: 3,
             budgets: Vec::new(),
         }

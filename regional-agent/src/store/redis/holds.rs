@@ -4,14 +4,15 @@
 //! may touch no key that it was not told of. The script goes on only if the hold is still as it was read, and
 //! leaves the answer in its place, for a repeated settlement.
 
-use super::RedisStore;
-use super::link::Call;
+use super::session::Call;
 use super::wire::{self, Words, unreadable};
+use super::{RedisStore, left};
 use crate::store::StoreError;
 use crate::store::keep::Keep;
 use quorate_limiter::decision::Question;
 use quorate_limiter::hold::{HoldId, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
+use std::time::Instant;
 
 /// How often a settlement begins anew because another one came in between: that one has settled the hold.
 const TRIES: usize = 2;
@@ -33,16 +34,18 @@ impl RedisStore {
 
     /// See [`crate::store::Store::settle`].
     pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
+        let _place = self.link.admit()?;
+        let until = Instant::now() + self.decision_timeout;
         let key = self.keys.hold(hold);
         for _ in 0..TRIES {
-            let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), self.decision_timeout).await?;
+            let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), left(until)).await?;
             let Some(text) = query.0 else { return Ok(SettleReply::Ended) };
             if let Some(settled) = settled(&text)? {
                 return Ok(SettleReply::Settled(settled));
             }
             let keys = self.charged_keys(&key, &text);
             let call = Call { script: &self.scripts.settle, keys, arguments: vec![text, cost.0.to_string()] };
-            let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;
+            let (status, mut words) = Words::of(self.link.call(&call, left(until)).await?)?;
             match status.as_str() {
                 "settled" => return Ok(SettleReply::Settled(outcome(&mut words)?)),
                 "no-record" => return Ok(SettleReply::NoRecord),
@@ -55,12 +58,14 @@ impl RedisStore {
 
     /// See [`crate::store::Store::release`].
     pub async fn release(&self, slot: HoldId) -> Result<bool, StoreError> {
+        let _place = self.link.admit()?;
+        let until = Instant::now() + self.decision_timeout;
         let key = self.keys.slot(slot);
-        let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), self.decision_timeout).await?;
+        let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), left(until)).await?;
         let Some(text) = query.0 else { return Ok(false) };
         let keys = self.charged_keys(&key, &text);
         let call = Call { script: &self.scripts.release, keys, arguments: vec![text] };
-        let (status, mut words) = Words::of(self.link.call(&call, self.decision_timeout).await?)?;
+        let (status, mut words) = Words::of(self.link.call(&call, left(until)).await?)?;
         match status.as_str() {
             "released" => words.flag(),
             // another one was faster

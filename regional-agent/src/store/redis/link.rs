@@ -1,19 +1,20 @@
 //! One multiplexed connection to one Redis, made when it is needed and made anew when it broke.
 //!
-//! With each connection comes the identity of the process at its other end. Every script is told
-//! it and compares it with the record's, so a question that reaches another Redis than the one
-//! that wrote the record (restart, failover, restore) is answered as by a store without a record,
-//! at once and not first at the next heartbeat.
+//! Whatever happens to that Redis, a question is answered within its time: no more questions wait
+//! than may, and a Redis that keeps failing is not asked until it has answered a probe.
 
-use super::script::{Script, Scripts};
-use crate::store::StoreError;
+use super::breaker::{Breaker, Change};
+use super::place::Place;
+use super::script::Scripts;
+use super::server_info::Warning;
+use super::session::{Call, Session, fault};
+use crate::store::{StoreError, Unusable};
 use parking_lot::Mutex;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use quorate_shared::heartbeat::Number;
+use redis::RedisError;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 /// How long one attempt to connect may take, whoever waits for it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -21,19 +22,34 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection that has not answered for this long, and did not answer in time just now, is given up.
 const SILENCE: Duration = Duration::from_secs(1);
-/// How often a call begins anew because its script was not there: nothing was done then.
-const LOADS: usize = 3;
-/// The oldest Redis that will do: scripts that read `TIME` and write need effects replication
-/// (5.0); 6.2 is the oldest that Redis itself still mends.
-const OLDEST: (u64, u64) = (6, 2);
+/// Between two probes of a Redis that is not asked.
+const PROBE_PAUSE: Duration = Duration::from_millis(200);
+/// How long the key of a probe is kept, in milliseconds.
+const PROBE_LIFE: u64 = 1_000;
+/// Who gives up earlier has not learnt whether the Redis would have answered.
+const IMPATIENCE: Duration = Duration::from_millis(10);
+
+/// How patient a link is.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For a probe.
+    pub probe: Duration,
+    /// Decisions that wait at once at most.
+    pub waiting: usize,
+}
 
 /// The connection to a region's Redis.
 #[derive(Debug)]
 pub struct Link {
-    client: Client,
+    this: Weak<Self>,
+    place: Arc<Place>,
     scripts: Arc<Scripts>,
+    patience: Patience,
     state: watch::Sender<State>,
-    answered: AtomicBool,
+    health: Mutex<Health>,
+    waiting: Semaphore,
+    /// The greatest number of a heartbeat that was seen drawn here.
+    mark: Mutex<Number>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,42 +60,114 @@ enum State {
     Up(Arc<Session>),
 }
 
-/// One connection, and who is at its other end.
-pub struct Session {
-    connection: MultiplexedConnection,
-    /// The identity of the Redis at the other end when the connection was made.
-    store: String,
-    last_answer: Mutex<Instant>,
-    loading: tokio::sync::Mutex<()>,
-    loads: AtomicU64,
+/// How the Redis has answered.
+#[derive(Debug, Default)]
+struct Health {
+    breaker: Breaker,
+    answered: bool,
+    failing: Option<(Instant, StoreError)>,
 }
 
-impl std::fmt::Debug for Session {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("store", &self.store).finish_non_exhaustive()
+/// How a store is, for people.
+#[derive(Clone, Debug, Default)]
+pub struct Condition {
+    /// True if it answered the last question.
+    pub healthy: bool,
+    /// True if it is not asked until it answers a probe.
+    pub suspended: bool,
+    /// Since when it fails, and why.
+    pub failing: Option<(Duration, StoreError)>,
+    /// What may go wrong by how it is configured.
+    pub warnings: Vec<Warning>,
+}
+
+/// Where a call begins and ends, so that one that nobody waits for any more counts too.
+struct Attempt<'a> {
+    link: &'a Link,
+    begun: Instant,
+    ended: bool,
+}
+
+impl Attempt<'_> {
+    /// False if nobody waited long enough to say that there was no answer.
+    fn waited(&self) -> bool {
+        self.begun.elapsed() >= IMPATIENCE.min(self.link.patience.probe)
     }
 }
 
-/// One call of a script. Every script's first argument is the identity of the store.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// Which.
-    pub script: &'a Script,
-    /// Every key that it touches.
-    pub keys: Vec<String>,
-    /// Arguments after the first.
-    pub arguments: Vec<String>,
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.ended && self.waited() {
+            self.link.note(Some(&StoreError::Timeout));
+        }
+    }
 }
 
 impl Link {
     /// A link that connects when it is first needed.
-    pub fn new(client: Client, scripts: Arc<Scripts>) -> Self {
-        Self { client, scripts, state: watch::Sender::new(State::Idle), answered: AtomicBool::new(false) }
+    pub fn new(place: Place, scripts: Arc<Scripts>, patience: Patience) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            place: Arc::new(place),
+            scripts,
+            patience,
+            state: watch::Sender::new(State::Idle),
+            health: Mutex::default(),
+            waiting: Semaphore::new(patience.waiting),
+            mark: Mutex::default(),
+        })
+    }
+
+    /// How the Redis is.
+    pub fn condition(&self) -> Condition {
+        let warnings = match &*self.state.borrow() {
+            State::Up(session) => session.warnings(),
+            _ => Vec::new(),
+        };
+        let health = self.health.lock();
+        Condition {
+            healthy: health.answered,
+            suspended: !health.breaker.is_closed(),
+            failing: health.failing.as_ref().map(|(since, error)| (since.elapsed(), error.clone())),
+            warnings,
+        }
     }
 
     /// True if the last call was answered.
     pub fn is_healthy(&self) -> bool {
-        self.answered.load(Ordering::Relaxed)
+        self.health.lock().answered
+    }
+
+    /// For how long it has failed, if it does.
+    pub fn failing_for(&self) -> Option<Duration> {
+        self.health.lock().failing.as_ref().map(|(since, _)| since.elapsed())
+    }
+
+    /// The greatest number of a heartbeat that was seen drawn here.
+    fn mark(&self) -> Number {
+        *self.mark.lock()
+    }
+
+    /// This session was opened here: what was drawn before means nothing more.
+    pub fn saw_opened(&self, session: u64) {
+        *self.mark.lock() = Number { session, seq: 0 };
+    }
+
+    /// This number was drawn here: a record that shows less has forgotten it.
+    pub fn saw_drawn(&self, number: Number) {
+        let mut mark = self.mark.lock();
+        *mark = number.max(*mark);
+    }
+
+    /// Leave to ask something on the way of a decision, for as long as it is held.
+    ///
+    /// # Errors
+    /// If the Redis is not asked at present, or too many wait for it.
+    pub fn admit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        if !self.health.lock().breaker.is_closed() {
+            return Err(StoreError::Suspended);
+        }
+        self.waiting.try_acquire().map_err(|_| StoreError::Overloaded)
     }
 
     /// Calls a script once, and waits for its answer until `limit` has passed.
@@ -88,62 +176,130 @@ impl Link {
     /// After [`StoreError::Timeout`], and after a connection that broke, the script may have run
     /// or may yet run; it is not called again.
     pub async fn call(&self, call: &Call<'_>, limit: Duration) -> Result<Vec<String>, StoreError> {
-        self.within(limit, |session| async move { session.run(&self.scripts, call).await }).await
+        let mark = self.mark();
+        self.within(limit, |session| async move { session.run(&self.scripts, call, mark).await }).await
     }
 
     /// Any other commands, under the same rules.
     pub async fn query<T: redis::FromRedisValue>(&self, query: &redis::Pipeline, limit: Duration) -> Result<T, StoreError> {
-        self.within(limit, |session| async move { query.query_async(&mut session.connection.clone()).await }).await
+        self.within(limit, |session| async move { query.query_async(&mut session.connection()).await }).await
     }
 
     /// Asks the Redis at the other end who it is, and starts anew if it is not who it was.
     pub async fn identify(&self, limit: Duration) -> Result<String, StoreError> {
-        let info: (String,) = self.query(redis::pipe().cmd("INFO"), limit).await?;
-        let server = Server::read(&info.0)?;
-        let identity = server.identity();
-        self.forget(|session| session.store != identity);
+        let session = self.within(limit, |session| async move { session.inspect().await.map(|identity| (session, identity)) }).await;
+        let (session, identity) = session?;
+        let identity = identity?;
+        if *session.store() != identity {
+            self.forget(&session);
+        }
         Ok(identity)
+    }
+
+    /// The same, once in a while: a Redis that became another under one connection is found out.
+    pub async fn identify_if_due(&self, limit: Duration) -> Result<(), StoreError> {
+        let due = matches!(&*self.state.borrow(), State::Up(session) if session.is_to_be_inspected());
+        if due { self.identify(limit).await.map(drop) } else { Ok(()) }
     }
 
     async fn within<T, F>(&self, limit: Duration, work: impl FnOnce(Arc<Session>) -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RedisError>>,
     {
+        let mut attempt = Attempt { link: self, begun: Instant::now(), ended: false };
+        let mut asked = None;
         let done = tokio::time::timeout(limit, async {
             let session = self.session().await?;
-            match work(Arc::clone(&session)).await {
-                Ok(answer) => {
-                    *session.last_answer.lock() = Instant::now();
-                    Ok(answer)
-                }
-                Err(error) => Err(self.fault(&session, &error)),
+            asked = Some(Arc::clone(&session));
+            let answer = work(Arc::clone(&session)).await.map_err(|error| self.fault(&session, &error));
+            if !matches!(answer, Err(StoreError::Unreachable(_) | StoreError::Timeout)) {
+                session.answered();
             }
+            answer
         });
         let result = done.await.unwrap_or(Err(StoreError::Timeout));
-        self.answered.store(matches!(result, Ok(_) | Err(StoreError::Refused(_))), Ordering::Relaxed);
-        if matches!(result, Err(StoreError::Timeout)) {
-            self.forget(|session| session.last_answer.lock().elapsed() > SILENCE);
+        attempt.ended = true;
+        if attempt.waited() || !matches!(result, Err(StoreError::Timeout)) {
+            self.note(result.as_ref().err());
+        }
+        if let (Err(StoreError::Timeout), Some(session)) = (&result, asked)
+            && session.is_silent_for(SILENCE)
+        {
+            self.forget(&session);
         }
         result
     }
 
     /// What an error means, and whether the connection is of any further use.
     fn fault(&self, failed: &Arc<Session>, error: &RedisError) -> StoreError {
-        let demoted = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
-        if demoted || error.is_unrecoverable_error() {
-            self.forget(|session| std::ptr::eq(session, Arc::as_ptr(failed)));
+        let meant = fault(error);
+        if let Some((address, _)) = error.redirect_node()
+            && matches!(meant, StoreError::Unusable { why: Unusable::Moved, .. })
+        {
+            self.place.moved(address);
         }
-        described(error)
+        let elsewhere = matches!(
+            meant,
+            StoreError::Unusable { why: Unusable::ReadOnly | Unusable::Moved | Unusable::PrimaryDown | Unusable::Denied, .. }
+        );
+        if elsewhere || error.is_unrecoverable_error() {
+            self.forget(failed);
+        }
+        meant
     }
 
-    /// Gives the present connection up if it is one of `these`.
-    fn forget(&self, these: impl Fn(&Session) -> bool) {
-        self.state.send_if_modified(|state| match state {
-            State::Up(session) if these(session) => {
-                *state = State::Idle;
-                true
+    /// Takes an outcome into account, and says so if it changes anything.
+    fn note(&self, error: Option<&StoreError>) {
+        let outage = error.filter(|error| error.is_outage());
+        let mut health = self.health.lock();
+        let change = match outage {
+            None => health.breaker.succeeded(),
+            Some(_) => health.breaker.failed(),
+        };
+        let failed_for = health.failing.as_ref().map(|(since, _)| since.elapsed());
+        health.answered = outage.is_none();
+        health.failing = outage.map(|error| (health.failing.take().map_or_else(Instant::now, |(since, _)| since), error.clone()));
+        drop(health);
+        match change {
+            Some(Change::Opened) => {
+                tracing::warn!(error = ?outage.map(ToString::to_string), "the region's store keeps failing: it is not asked until it answers a probe");
+                self.probe();
             }
-            _ => false,
+            Some(Change::Closed) => tracing::info!(after = ?failed_for, "the region's store answers again"),
+            None => {}
+        }
+    }
+
+    /// Probes until an answer closes the breaker.
+    fn probe(&self) {
+        let link = self.this.clone();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(PROBE_PAUSE).await;
+                let Some(link) = link.upgrade() else { return };
+                if !link.health.lock().breaker.probes() {
+                    return;
+                }
+                let _ = link.ask_probe().await;
+            }
+        });
+    }
+
+    /// Writes something, since a Redis that can only be read serves nobody.
+    async fn ask_probe(&self) -> Result<(), StoreError> {
+        let mut query = redis::pipe();
+        query.cmd("SET").arg(self.place.probe_key()).arg(1).arg("PX").arg(PROBE_LIFE).ignore();
+        self.query(&query, self.patience.probe).await
+    }
+
+    /// Gives this connection up, if it is the present one.
+    fn forget(&self, given_up: &Arc<Session>) {
+        self.state.send_if_modified(|state| {
+            let present = matches!(state, State::Up(session) if Arc::ptr_eq(session, given_up));
+            if present {
+                *state = State::Idle;
+            }
+            present
         });
     }
 
@@ -178,146 +334,18 @@ impl Link {
             due
         });
         if started {
-            let (client, scripts, state) = (self.client.clone(), Arc::clone(&self.scripts), self.state.clone());
+            let (place, scripts, state) = (Arc::clone(&self.place), Arc::clone(&self.scripts), self.state.clone());
             tokio::spawn(async move {
-                let outcome = match tokio::time::timeout(CONNECT_TIMEOUT, Session::connect(&client, &scripts)).await {
-                    Ok(Ok(session)) => State::Up(Arc::new(session)),
-                    Ok(Err(error)) => State::Failed { at: Instant::now(), error },
-                    Err(_) => State::Failed { at: Instant::now(), error: StoreError::Unreachable("no answer to a connection".into()) },
+                let connected = tokio::time::timeout(CONNECT_TIMEOUT, Session::connect(&place, &scripts)).await;
+                let outcome = match connected.unwrap_or_else(|_| Err(StoreError::Unreachable("no answer to a connection".into()))) {
+                    Ok(session) => State::Up(Arc::new(session)),
+                    Err(error) => {
+                        place.failed();
+                        State::Failed { at: Instant::now(), error }
+                    }
                 };
                 state.send_replace(outcome);
             });
         }
-    }
-}
-
-impl Session {
-    async fn connect(client: &Client, scripts: &Scripts) -> Result<Self, StoreError> {
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-        let mut connection = connected.map_err(|error| described(&error))?;
-        let info: String = redis::cmd("INFO").query_async(&mut connection).await.map_err(|error| described(&error))?;
-        let server = Server::read(&info)?;
-        server.check()?;
-        load(&mut connection, scripts).await.map_err(|error| described(&error))?;
-        Ok(Self {
-            connection,
-            store: server.identity(),
-            last_answer: Mutex::new(Instant::now()),
-            loading: tokio::sync::Mutex::new(()),
-            loads: AtomicU64::new(0),
-        })
-    }
-
-    async fn run(&self, scripts: &Scripts, call: &Call<'_>) -> Result<Vec<String>, RedisError> {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys).arg(&self.store).arg(&call.arguments);
-        let mut connection = self.connection.clone();
-        for _ in 1..LOADS {
-            let loads = self.loads.load(Ordering::Acquire);
-            match command.query_async(&mut connection).await {
-                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => self.reload(scripts, loads).await?,
-                answer => return answer,
-            }
-        }
-        command.query_async(&mut connection).await
-    }
-
-    /// Loads all scripts, once for all the calls that missed one since load number `seen`.
-    async fn reload(&self, scripts: &Scripts, seen: u64) -> Result<(), RedisError> {
-        let _turn = self.loading.lock().await;
-        if self.loads.load(Ordering::Acquire) == seen {
-            load(&mut self.connection.clone(), scripts).await?;
-            self.loads.fetch_add(1, Ordering::Release);
-        }
-        Ok(())
-    }
-}
-
-async fn load(connection: &mut MultiplexedConnection, scripts: &Scripts) -> Result<(), RedisError> {
-    let mut loads = redis::pipe();
-    for script in scripts.all() {
-        loads.cmd("SCRIPT").arg("LOAD").arg(script.text()).ignore();
-    }
-    loads.query_async(connection).await
-}
-
-fn described(error: &RedisError) -> StoreError {
-    match error.kind() {
-        _ if error.is_timeout() => StoreError::Timeout,
-        ErrorKind::Io => StoreError::Unreachable(error.to_string()),
-        _ => StoreError::Refused(error.to_string()),
-    }
-}
-
-/// What a Redis says of itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Server {
-    version: String,
-    run_id: String,
-    replication_id: String,
-    eviction: String,
-}
-
-impl Server {
-    fn read(info: &str) -> Result<Self, StoreError> {
-        let field = |name: &str| {
-            let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.map(|value| value.trim().to_owned())
-        };
-        let needed = |name: &str| field(name).ok_or_else(|| StoreError::Refused(format!("INFO does not name its {name}")));
-        Ok(Self {
-            version: needed("redis_version")?,
-            run_id: needed("run_id")?,
-            replication_id: needed("master_replid")?,
-            eviction: field("maxmemory_policy").unwrap_or_default(),
-        })
-    }
-
-    /// Another text after a restart, a failover or a restore.
-    fn identity(&self) -> String {
-        format!("{}/{}", self.run_id, self.replication_id)
-    }
-
-    fn check(&self) -> Result<(), StoreError> {
-        let mut numbers = self.version.split('.').map(|part| part.parse().unwrap_or(0));
-        let version: (u64, u64) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if version < OLDEST {
-            let (major, minor) = OLDEST;
-            return Err(StoreError::Refused(format!(
-                "this is Redis {}; scripts that read TIME and write need {major}.{minor} or newer",
-                self.version
-            )));
-        }
-        if !matches!(self.eviction.as_str(), "" | "noeviction") {
-            tracing::warn!(policy = self.eviction, "this Redis may evict buckets that are in use: set maxmemory-policy to noeviction");
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(version: &str) -> String {
-        format!("# Server\r\nredis_version:{version}\r\nrun_id:abc\r\n\r\n# Replication\r\nmaster_replid:def\r\nmaster_replid2:000\r\n")
-    }
-
-    #[test]
-    fn a_redis_that_is_too_old_is_named_with_what_is_needed() {
-        for (version, good) in [("7.0.15", true), ("6.2.0", true), ("10.0.1", true), ("6.0.16", false), ("5.0.14", false), ("?", false)] {
-            let checked = Server::read(&info(version)).and_then(|server| server.check());
-            assert_eq!(checked.is_ok(), good, "{version}");
-            if let Err(StoreError::Refused(text)) = checked {
-                assert!(text.contains(version) && text.contains("6.2"), "{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_redis_is_known_by_its_process_and_its_history() {
-        assert_eq!(Server::read(&info("7.0.0")).map(|server| server.identity()), Ok("abc/def".into()));
-        assert!(matches!(Server::read("redis_version:7.0.0\r\n"), Err(StoreError::Refused(text)) if text.contains("run_id")));
     }
 }

@@ -1,9 +1,13 @@
 //! A region's Redis: every operation is one script, atomic in Redis, on the clock of its host.
 
+mod breaker;
 mod holds;
 mod link;
+mod place;
 mod record;
 mod script;
+mod server_info;
+mod session;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -13,13 +17,18 @@ mod wire;
 
 use super::keep::{Keep, Said};
 use super::{Drawn, LeaseError, StoreError, Usages};
-use link::{Call, Link};
+use crate::config::RedisConfig;
+pub use link::Condition;
+use link::{Link, Patience};
+use place::Place;
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, StoreTime};
 use script::{Script, Scripts};
+pub use server_info::Warning;
+use session::Call;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,28 +44,21 @@ const BUDGETS_AT_ONCE: usize = 128;
 const TELLINGS: usize = 6;
 
 /// Which Redis, and how long to wait for it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RedisSettings {
-    /// `redis://[user:password@]host:port[/database]`, or `unix:///path`. Not shown, for it may hold a password.
-    pub url: String,
+    /// Where it is.
+    pub redis: RedisConfig,
     /// Whose record and buckets.
     pub region: RegionName,
     /// For a decision; an answer that takes longer is no answer.
     pub decision_timeout: Duration,
     /// For a lease operation.
     pub lease_timeout: Duration,
-}
-
-impl std::fmt::Debug for RedisSettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let timeouts = (self.decision_timeout, self.lease_timeout);
-        f.debug_struct("RedisSettings").field("region", &self.region).field("timeouts", &timeouts).finish_non_exhaustive()
-    }
+    /// Decisions that wait for it at once at most.
+    pub waiting: usize,
 }
 
 impl RedisSettings {
-    /// For a decision unless something else is asked for: 50 ms.
-    pub const DECISION_TIMEOUT: Duration = Duration::from_millis(50);
     /// For a lease operation unless something else is asked for: a second.
     pub const LEASE_TIMEOUT: Duration = Duration::from_secs(1);
 }
@@ -64,7 +66,7 @@ impl RedisSettings {
 /// A region's store in a Redis.
 #[derive(Debug)]
 pub struct RedisStore {
-    link: Link,
+    link: Arc<Link>,
     scripts: Arc<Scripts>,
     keys: Keys,
     wall: StoreWall,
@@ -83,15 +85,17 @@ impl RedisStore {
     }
 
     fn with_scripts(settings: &RedisSettings, scripts: Scripts) -> Result<Self, StoreError> {
-        let client = redis::Client::open(settings.url.as_str()).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let RedisSettings { decision_timeout, lease_timeout, waiting, .. } = *settings;
+        let place = Place::new(&settings.redis, &settings.region)?;
         let scripts = Arc::new(scripts);
+        let patience = Patience { probe: decision_timeout, waiting };
         Ok(Self {
-            link: Link::new(client, Arc::clone(&scripts)),
+            link: Link::new(place, Arc::clone(&scripts), patience),
             scripts,
             keys: Keys::new(&settings.region),
             wall: StoreWall::default(),
-            decision_timeout: settings.decision_timeout,
-            lease_timeout: settings.lease_timeout,
+            decision_timeout,
+            lease_timeout,
         })
     }
 
@@ -105,8 +109,19 @@ impl RedisStore {
         self.link.is_healthy()
     }
 
+    /// See [`super::Store::failing_for`].
+    pub fn failing_for(&self) -> Option<Duration> {
+        self.link.failing_for()
+    }
+
+    /// How it is.
+    pub fn condition(&self) -> Condition {
+        self.link.condition()
+    }
+
     /// See [`super::Store::decide`].
-    pub async fn decide_keeping(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
+    pub async fn decide_keeping(&self, question: &Question, keep: &Keep, until: Instant) -> Result<Said, StoreError> {
+        let _place = self.link.admit()?;
         debug_assert!(question.budgets_differ(), "two charges on one budget");
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
         let mut call = Call { script: &self.scripts.decide, keys, arguments: Vec::new() };
@@ -115,7 +130,7 @@ impl RedisStore {
         for _ in 0..TELLINGS {
             call.arguments = wire::question(question, guesses.next());
             call.arguments.extend_from_slice(&beside);
-            match wire::said(question, keep, self.link.call(&call, self.decision_timeout).await?)? {
+            match wire::said(question, keep, self.link.call(&call, left(until)).await?)? {
                 Told::Right(said) => return Ok(said),
                 Told::OtherWindow(shown) => guesses.missed(shown),
             }
@@ -151,20 +166,31 @@ impl RedisStore {
     /// See [`super::Store::load`].
     pub async fn load(&self) -> Result<Loaded, StoreError> {
         let store = self.link.identify(self.lease_timeout).await?;
+        let trusts: Result<wire::Words, LeaseError> = self.lease(&self.scripts.trust, Vec::new()).await;
         let query: (BTreeMap<String, String>,) = self.link.query(redis::pipe().hgetall(&self.keys.lease), self.lease_timeout).await?;
-        Ok(Loaded { record: record::record(&query.0)?, store })
+        let record = record::record(&query.0)?;
+        match trusts {
+            // it has forgotten something: it is not the one that wrote the record
+            Err(LeaseError::Refused(_)) if record.is_some() => Ok(Loaded { record, store: format!("{store} no more") }),
+            Ok(_) | Err(LeaseError::Refused(_)) => Ok(Loaded { record, store }),
+            Err(LeaseError::Store(error)) => Err(error),
+        }
     }
 
     /// See [`super::Store::open_session`].
     pub async fn open_session(&self, opening: &Opening) -> Result<(), LeaseError> {
-        self.lease(&self.scripts.open, wire::opening(opening)).await.map(drop)
+        self.lease(&self.scripts.open, wire::opening(opening)).await?;
+        self.link.saw_opened(opening.session);
+        Ok(())
     }
 
     /// See [`super::Store::draw_seq`].
     pub async fn draw_seq(&self, session: u64) -> Result<Drawn, LeaseError> {
+        self.link.identify_if_due(self.lease_timeout).await?;
         let sent = Instant::now();
         let mut words = self.lease(&self.scripts.draw, vec![session.to_string()]).await?;
         let (seq, shown) = (words.number()?, StoreTime::from_micros(words.number()?));
+        self.link.saw_drawn(Number { session, seq });
         self.wall.learn(sent, shown);
         Ok(Drawn { seq, time: Some(shown) })
     }
@@ -203,6 +229,11 @@ impl RedisStore {
 /// What one script takes at most, time and again; one part of nothing if there is nothing.
 fn parts<T>(all: &[T]) -> impl Iterator<Item = &[T]> {
     all.chunks(BUDGETS_AT_ONCE).chain(all.is_empty().then_some(all))
+}
+
+/// Until then, from now on.
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
 }
 
 fn never_told() -> StoreError {

@@ -11,6 +11,8 @@ use quorate_shared::units::MAX_EXACT;
 
 /// Sets `now`, in microseconds, from the clock of the Redis host.
 const CLOCK: &str = include_str!("../scripts/clock.lua");
+/// Whether what the record says is to be believed.
+const TRUST: &str = include_str!("../scripts/trust.lua");
 const LEASE: &str = include_str!("../scripts/lease.lua");
 const SLOTS: &str = include_str!("../scripts/slots.lua");
 const KEEP: &str = include_str!("../scripts/keep.lua");
@@ -54,6 +56,8 @@ pub struct Scripts {
     pub settle: Script,
     /// The return of slots.
     pub release: Script,
+    /// Whether the record is to be believed.
+    pub trust: Script,
     /// A new session.
     pub open: Script,
     /// The number of a heartbeat.
@@ -80,13 +84,14 @@ impl Scripts {
     pub fn on_clock(clock: &str) -> Self {
         let constants = constants();
         let script = |parts: &[&str]| {
-            let all: Vec<&str> = [clock, &constants].into_iter().chain(parts.iter().copied()).collect();
+            let all: Vec<&str> = [clock, &constants, TRUST].into_iter().chain(parts.iter().copied()).collect();
             Script::new(&all)
         };
         Self {
             decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
             settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, include_str!("../scripts/settle.lua")]),
             release: script(&[LEASE, BUCKET, SHARE, LOG, SLOTS, include_str!("../scripts/release.lua")]),
+            trust: script(&[LEASE, "return {'done'}"]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
             take: script(&[LEASE, include_str!("../scripts/take.lua")]),
@@ -98,8 +103,20 @@ impl Scripts {
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 10] {
-        [&self.decide, &self.settle, &self.release, &self.open, &self.draw, &self.take, &self.write, &self.grant, &self.finish, &self.usage]
+    pub fn all(&self) -> [&Script; 11] {
+        [
+            &self.decide,
+            &self.settle,
+            &self.release,
+            &self.trust,
+            &self.open,
+            &self.draw,
+            &self.take,
+            &self.write,
+            &self.grant,
+            &self.finish,
+            &self.usage,
+        ]
     }
 }
 

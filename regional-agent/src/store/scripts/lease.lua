@@ -1,11 +1,11 @@
 -- KEYS[1]  the lease record
--- ARGV[1]  the store that the caller is connected to
 --
--- A record that another store wrote says nothing of this one: it counts as none (R7).
+-- A record of a store that has lost something says nothing of what was lost: it counts as none (R7).
 local lease = KEYS[1]
 local record = redis.call('HMGET', lease, 'session', 'taken', 'applied', 'policies', 'epoch',
-  'renewed_at', 'emptied_at', 'burnt', 'store', 'nonce', 'lost_at', 'clock')
-if not record[1] or record[9] ~= ARGV[1] then
+  'renewed_at', 'emptied_at', 'burnt', 'store', 'nonce', 'lost_at', 'clock',
+  'seq', 'evicted')
+if not record[1] or has_lost(record[9], record[1], record[13], record[14]) then
   return {'no-record'}
 end
 local session, taken, applied, policies = tonumber(record[1]), tonumber(record[2]), record[3], record[4]

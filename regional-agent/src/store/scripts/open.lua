@@ -1,18 +1,21 @@
 -- Opens a session. State that this store cannot vouch for counts as lost (R7).
 --
 -- KEYS[1]     the lease record
--- ARGV[1..5]  the store, the session, whether to count all as lost, the policies then, the nonce
+-- ARGV[2..5]  the session, whether to count all as lost, the policies then, the nonce
 local lease = KEYS[1]
-local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt')
+local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt', 'seq', 'evicted')
 if found[1] and tonumber(found[1]) >= tonumber(ARGV[2]) then
   return {'superseded', found[1], found[2]}
 end
-if not found[1] or ARGV[3] == '1' or found[4] ~= ARGV[1] then
+if not found[1] or ARGV[3] == '1' or has_lost(found[4], found[1], found[6], found[7]) then
   -- a lost record's epoch is unknown: the time is one that it did not reach
   local epoch = math.max(tonumber(found[3] or '0') + 1, now)
   redis.call('DEL', lease)
   redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
-    'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', ARGV[1])
+    'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', store)
+  if evictions() then
+    redis.call('HSET', lease, 'evicted', evictions())
+  end
 elseif found[5] == '1' then
   -- nothing was applied since the loss: these are what an agent's disk remembered, this one's no less
   redis.call('HSET', lease, 'policies', ARGV[4])

@@ -17,7 +17,7 @@ fn attempt(key: u8, content: u8) -> Keep {
 }
 
 async fn ask(store: &RedisStore, charge: &Charge, keep: &Keep) -> Said {
-    store.decide_keeping(&question(std::slice::from_ref(charge)), keep).await.expect("it answers")
+    store.ask(&question(std::slice::from_ref(charge)), keep).await.expect("it answers")
 }
 
 /// The decision of an attempt that was not made before.
@@ -84,7 +84,7 @@ async fn a_decision_whose_answer_was_lost_is_charged_once() {
     while hasty.decide(&question(&[Charge { cost: MicroTokens(0), ..limit() }])).await.is_err() {}
 
     server.signal(Signal::STOP);
-    let lost = hasty.decide_keeping(&question(&[limit()]), &attempt(1, 1)).await;
+    let lost = hasty.ask(&question(&[limit()]), &attempt(1, 1)).await;
     assert_eq!(lost, Err(StoreError::Timeout));
     server.signal(Signal::CONT);
     let retried = ask(&patient, &limit(), &attempt(1, 1)).await;
@@ -132,7 +132,7 @@ async fn what_rested_on_a_lease_is_repeated_under_that_lease_only() {
     let ask = async |seq, leased| {
         let mut question = question(&[limit()]);
         (question.view.leased, question.view.nonce, question.view.number) = (leased, 7, Number { session: 1, seq });
-        store.decide_keeping(&question, &attempt(1, 1)).await.expect("it answers")
+        store.ask(&question, &attempt(1, 1)).await.expect("it answers")
     };
     assert!(first(ask(1, true).await).limits[0].used_lease);
     assert!(matches!(ask(1, true).await, Said::Again(_)));

@@ -192,7 +192,7 @@ impl Both<'_> {
         let beside = Beside { hold, slot: Some(slot) };
         self.holds.extend(hold.map(|hold| hold.id));
         let expected = self.memory.decide_beside(self.now, &question, &beside);
-        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { beside, attempt: None }));
+        let got = self.runtime.block_on(self.redis.ask(&question, &Keep { beside, attempt: None }));
         prop_assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }), "{:?}", question);
         Ok(())
     }

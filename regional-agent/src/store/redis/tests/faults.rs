@@ -49,7 +49,7 @@ async fn a_wrong_password_is_an_error_that_does_not_repeat_it() {
     let server = Server::on_port(server::free_port(), ":wrong@", &["--requirepass", "right"]);
     let store = RedisStore::new(&settings(&server.url)).expect("an address");
     let refused = store.decide(&question(&[limit()])).await;
-    assert!(matches!(&refused, Err(StoreError::Refused(why)) if !why.contains("wrong")), "{refused:?}");
+    assert!(matches!(&refused, Err(StoreError::Unusable { why: Unusable::Denied, said }) if !said.contains("wrong")), "{refused:?}");
     assert!(!format!("{:?} {store:?}", settings(&server.url)).contains("wrong"));
     assert!(RedisStore::new(&settings("not an address")).is_err());
 }
@@ -121,6 +121,8 @@ async fn a_connection_that_has_been_silent_is_made_anew() {
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_millis(1_300) {
         assert!(store.decide(&question(&[limit()])).await.is_err());
+        // once it is not asked any more, nothing here waits
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     server.signal(Signal::CONT);
     assert_eq!(patiently(&store).await, Reply::NoRecord);

@@ -12,7 +12,7 @@ fn limit(name: &str) -> Charge {
 
 async fn reserve(store: &RedisStore, id: u128, charges: &[Charge]) -> Decision {
     let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(60) };
-    match store.decide_keeping(&question(charges), &Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None }).await {
+    match store.ask(&question(charges), &Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None }).await {
         Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
         other => panic!("not decided: {other:?}"),
     }
@@ -110,7 +110,7 @@ async fn fifty_reservations_that_nobody_settles_stall_a_share_of_fifty_no_longer
     for id in 1..=50 {
         let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(30) };
         let keep = Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None };
-        let said = store.decide_keeping(&question(std::slice::from_ref(&limit)), &keep).await;
+        let said = store.ask(&question(std::slice::from_ref(&limit)), &keep).await;
         assert!(matches!(said, Ok(Said::First { reply: Reply::Decided(Decision { allowed: true, .. }), .. })), "{said:?}");
     }
     set_now(&mut connection, start + 29_999_999);
@@ -145,7 +145,7 @@ fn slots(slots: u64, max_hold: Duration) -> Charge {
 
 async fn take(store: &RedisStore, id: u128, hold: Option<NewHold>, charges: &[Charge]) -> Decision {
     let keep = Keep { beside: Beside { hold, slot: Some(HoldId::from_bits(id)) }, attempt: None };
-    match store.decide_keeping(&question(charges), &keep).await {
+    match store.ask(&question(charges), &keep).await {
         Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
         other => panic!("not decided: {other:?}"),
     }

@@ -1,10 +1,15 @@
 //! The store in Redis, against real servers.
 
 mod attempts;
+mod cluster;
+mod ends;
 mod equivalence;
 mod faults;
 mod holds;
 mod known_faults;
+mod losses;
+mod outage;
+mod sentinel;
 mod server;
 mod shares;
 mod slots;
@@ -13,8 +18,9 @@ mod windows;
 
 use super::script::Scripts;
 use super::{RedisSettings, RedisStore};
+use crate::config::RedisConfig;
 use crate::store::keep::{Attempt, Keep, Said};
-use crate::store::{LeaseError, StoreError, Usages};
+use crate::store::{LeaseError, StoreError, Unusable, Usages};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, Question, Reply};
 use quorate_limiter::record::{Finish, Opening, Renewal};
 use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};
@@ -23,7 +29,7 @@ use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, LeaderTime, StoreTime};
 use quorate_shared::units::MicroTokens;
 use server::Server;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const NO_DRIFT: Drift = Drift::from_ppm(0).expect("in range");
 
@@ -33,7 +39,7 @@ const TEST_CLOCK: &str = "local now = tonumber(redis.call('GET', 'now'))\n";
 fn settings(url: &str) -> RedisSettings {
     // a machine that runs many tests may keep one waiting
     let (decision_timeout, lease_timeout) = (Duration::from_secs(10), Duration::from_secs(10));
-    RedisSettings { url: url.to_owned(), region: "eu".parse().expect("a name"), decision_timeout, lease_timeout }
+    RedisSettings { redis: RedisConfig::at(url), region: "eu".parse().expect("a name"), decision_timeout, lease_timeout, waiting: 4_096 }
 }
 
 fn store(server: &Server) -> RedisStore {
@@ -71,9 +77,14 @@ fn question(charges: &[Charge]) -> Question {
 }
 
 impl RedisStore {
+    /// Decides within the store's own time.
+    async fn ask(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
+        self.decide_keeping(question, keep, Instant::now() + self.decision_timeout).await
+    }
+
     /// Decides, and keeps nothing beside.
     async fn decide(&self, question: &Question) -> Result<Reply, StoreError> {
-        match self.decide_keeping(question, &Keep::default()).await? {
+        match self.ask(question, &Keep::default()).await? {
             Said::First { reply, .. } => Ok(reply),
             other => panic!("nothing was remembered: {other:?}"),
         }
@@ -117,6 +128,14 @@ async fn begin(store: &RedisStore) -> Result<(), LeaseError> {
     let number = Number { session: 1, seq: store.draw_seq(1).await?.seq };
     store.take(number).await?;
     store.finish(&genesis(number)).await
+}
+
+/// Opens a session after a loss, and applies its first full response: what was admitted before nobody knows.
+async fn begin_again(store: &RedisStore, session: u64) {
+    store.open_session(&opening(session)).await.expect("greater");
+    let number = Number { session, seq: store.draw_seq(session).await.expect("drawn").seq };
+    store.take(number).await.expect("newer");
+    store.finish(&Finish { genesis: false, ..genesis(number) }).await.expect("of the response taken");
 }
 
 fn is_unreachable<T>(result: &Result<T, StoreError>) -> bool {

@@ -54,6 +54,26 @@ impl Server {
         self.process = spawn(&self.directory, &self.options);
     }
 
+    /// The same with `more` options, without waiting until it serves.
+    pub fn restart_slowly(&mut self, more: &[&str]) {
+        self.process = command(&self.directory, &self.options).args(more).stdout(Stdio::null()).spawn().expect("it is installed");
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> &str {
+        self.url.rsplit(':').next().expect("a port")
+    }
+
+    /// One section of what it says of itself.
+    pub fn info(&self, section: &str) -> String {
+        redis::cmd("INFO").arg(section).query(&mut self.connect()).expect("it answers")
+    }
+
+    /// Sets it up while it runs.
+    pub fn set(&self, name: &str, value: &str) {
+        redis::cmd("CONFIG").arg(&["SET", name, value]).exec(&mut self.connect()).expect("set");
+    }
+
     /// Stops it from running, or lets it run on.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = rustix::process::Pid::from_child(&self.process);
@@ -74,15 +94,20 @@ pub fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// Starts `redis-server` and waits until it says that it serves.
+/// `redis-server`, or what `QUORATE_TEST_REDIS` names, such as `valkey-server`.
+pub fn program() -> String {
+    std::env::var("QUORATE_TEST_REDIS").unwrap_or_else(|_| "redis-server".to_owned())
+}
+
+fn command(directory: &TempDir, options: &[String]) -> Command {
+    let mut command = Command::new(program());
+    command.args(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"]).arg(directory.path()).args(options);
+    command
+}
+
+/// Starts a Redis and waits until it says that it serves.
 fn spawn(directory: &TempDir, options: &[String]) -> Child {
-    let mut process = Command::new("redis-server")
-        .args(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"])
-        .arg(directory.path())
-        .args(options)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("redis-server is installed");
+    let mut process = command(directory, options).stdout(Stdio::piped()).spawn().expect("it is installed");
     let lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
     let (said, ready) = mpsc::channel();
     std::thread::spawn(move || {

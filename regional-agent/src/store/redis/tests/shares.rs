@@ -62,7 +62,7 @@ impl Pair {
         let question = question(std::slice::from_ref(charge));
         let beside = Beside { hold: Some(NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(600) }), slot: None };
         let expected = self.memory.decide_beside(self.now, &question, &beside);
-        let got = self.runtime.block_on(self.redis.decide_keeping(&question, &Keep { beside, attempt: None }));
+        let got = self.runtime.block_on(self.redis.ask(&question, &Keep { beside, attempt: None }));
         assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }));
     }
 
