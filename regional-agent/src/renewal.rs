@@ -1,6 +1,7 @@
 //! The heartbeat: one per region and period, sooner where capacity waits for it.
 
 mod compose;
+mod notice;
 
 use self::compose::compose;
 use crate::coordinators::{Coordinators, Unanswered};
@@ -78,6 +79,9 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
             }
         }
         let outcome = beat_once(region, coordinators).await;
+        if matches!(outcome, Err(BeatError::Store(LeaseError::Store(_)))) {
+            notice::tell(region, coordinators).await;
+        }
         region.metrics.heartbeat(&outcome);
         let went = match &outcome {
             Ok(true) => Outcome::GaveUp,

@@ -58,6 +58,10 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
     let (region, nonce) = (heartbeat.region.clone(), heartbeat.nonce);
     // R1 is held in the log; here it spares the log what a repeated heartbeat would cost
     if let Some(newest) = app.node.read(|ledger| ledger.overtaken(&heartbeat)) {
+        if app.ailing.hear(&heartbeat) {
+            tracing::warn!(region = %heartbeat.region, "the store of a region fails");
+            app.events.wake();
+        }
         let answer = Answer::Stale { newest };
         return Ok((HeartbeatResult::of(&answer), Json(answer).into_response()));
     }
@@ -66,10 +70,11 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
             if let Some((budgets, first)) = app.node.read(|ledger| Some((ledger.alarms().count(), ledger.alarm()?.to_owned()))) {
                 tracing::error!(budgets, first, "an internal check of the ledger failed: nothing is granted of these budgets");
             }
-            app.events.wake();
             if matches!(answer, Answer::Renewed(_)) {
+                app.ailing.recovered(&region);
                 app.claims.renewed(region, nonce, credential, Instant::now());
             }
+            app.events.wake();
             Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))
         }
         Ok(Outcome::WrongOffice) => Err(Refusal::no_leader("the leader is changing")),

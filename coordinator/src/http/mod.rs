@@ -6,7 +6,7 @@
 //! | `refusal` | every answer that is no success |
 //! | `body` | reading bodies and queries |
 //! | `leader` | which requests go to the leader |
-//! | `heartbeat` | the agents' protocol |
+//! | `heartbeat`, `ailing` | the agents' protocol; regions whose store fails |
 //! | `claims` | two agents that claim one region: one is refused |
 //! | `shed` | what is refused when there is too much to do: views before heartbeats |
 //! | `policies`, `history` | the policy set; its kept versions, and the way back to one |
@@ -17,6 +17,7 @@
 //! | `health` | liveness, readiness, metrics |
 //! | `page` | the page and its files |
 
+mod ailing;
 mod alarms;
 mod body;
 mod budgets;
@@ -42,6 +43,7 @@ pub use roles::Access;
 use crate::forward::Forwarder;
 use crate::metrics::Metrics;
 use crate::raft::RaftNode;
+use ailing::Ailing;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
@@ -78,13 +80,15 @@ pub struct App {
     pub room: Room,
     /// Whose each live session is.
     pub claims: Claims,
+    /// Regions whose store fails.
+    pub ailing: Ailing,
 }
 
 impl App {
     /// What the handlers answer from; streams end with `closing`.
     pub fn new(node: RaftNode, access: Access, forwarder: Forwarder, closing: CancellationToken) -> Self {
         let (metrics, events) = (Metrics::default(), Events::new(closing));
-        Self { node, access, forwarder, metrics, events, room: Room::default(), claims: Claims::default() }
+        Self { node, access, forwarder, metrics, events, room: Room::default(), claims: Claims::default(), ailing: Ailing::default() }
     }
 
     /// Keeps the event stream supplied; ends with the token that `new` was given.

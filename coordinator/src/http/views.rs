@@ -37,7 +37,11 @@ pub async fn cluster(State(app): State<Arc<App>>, forwardable: Forwardable) -> J
 /// The regions by this node's own state.
 pub fn regions_here(app: &App) -> Regions {
     let now = app.node.office();
-    app.node.read(|ledger| ledger.regions(now))
+    let mut regions = app.node.read(|ledger| ledger.regions(now));
+    if now.is_some() {
+        app.ailing.show(&mut regions);
+    }
+    regions
 }
 
 /// Promise and measurement by this node's own state.

@@ -94,6 +94,25 @@ async fn an_old_heartbeat_renews_nothing() {
 }
 
 #[tokio::test]
+async fn a_region_whose_store_fails_says_so_until_it_renews_again() {
+    let cluster = Cluster::one().await;
+    let mut eu = Agent::new("eu");
+    eu.renew(&cluster, 0, vec![]).await;
+    let healthy = async || cluster.get(0, "/v1/regions").await.json()["regions"][0]["store"]["healthy"].clone();
+    assert_eq!(healthy().await, json!(true));
+    let (number, newest) = (Number { seq: eu.number.seq - 1, ..eu.number }, eu.number);
+    eu.number = number;
+    let mut notice = serde_json::to_value(eu.beat(vec![])).expect("JSON");
+    notice["store"]["healthy"] = json!(false);
+    let answer = cluster.post_heartbeat(0, "eu", notice.to_string()).await;
+    assert_eq!(serde_json::from_str::<Answer>(&answer.text).expect("an answer"), Answer::Stale { newest });
+    assert_eq!(healthy().await, json!(false));
+    eu.number = newest;
+    eu.renew(&cluster, 0, vec![]).await;
+    assert_eq!(healthy().await, json!(true));
+}
+
+#[tokio::test]
 async fn a_heartbeat_for_nobody_is_refused_in_its_place() {
     let cluster = Cluster::one().await;
     let good = serde_json::to_value(Agent::new("eu").beat(vec![])).expect("JSON");
