@@ -166,11 +166,12 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     if region.is_unplugged() {
         return Err(BeatError::Unplugged);
     }
-    let beat = match compose(region, session, drawn.seq).await {
+    let mut beat = match compose(region, session, drawn.seq).await {
         Ok(Some(beat)) => beat,
         Ok(None) => return Ok(false),
         Err(e) => return Err(reopen_after(region, session, e).await),
     };
+    beat.store.excesses = drawn.excesses;
     let answer = coordinators.send(&beat).await?;
     let received = region.clock.now();
     if region.is_unplugged() {

@@ -49,13 +49,17 @@
 //!    `min(n·cap, rate·x)`. A window of an allowance opens early and no unit is counted twice.
 //! 8. `slices`: units held in a process are given up at the lease's end.
 //! 9. `max-hold`: a slot ends after the longest request that is allowed; a request that goes on is
-//!    not counted any more.
-//! 10. `labels`: windows are told apart by wall clocks, and each holds by itself. One that began under an
+//!    not counted any more. At most so many go on as slots ended without being given back, for as long as
+//!    those are remembered. A holder that crashed looks like one that goes on.
+//! 10. `settlements`: a reservation's true cost counts when it is settled, and nothing can refuse it then: by
+//!     what it exceeds the estimate and what is there. A bucket pays for what is there at once, a window and a
+//!     count have room for it; for the rest each exceeds its limit.
+//! 11. `labels`: windows are told apart by wall clocks, and each holds by itself. One that began under an
 //!     older set goes by the limit of that, which may be greater: by the difference.
-//! 11. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
+//! 12. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
 //!     that goes by a set without the policy, or by one that charges other requests, lets pass whatever
 //!     it does not charge. No number holds until it has the active one.
-//! 12. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
+//! 13. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
@@ -109,6 +113,8 @@ pub struct Circumstances {
     pub steps: Steps,
     /// For slots that are held: how many requests may run on.
     pub held: Option<Held>,
+    /// What reservations of one budget cost beyond their estimates, and beyond what was there.
+    pub settled: MicroTokens,
     /// Of an allowance: the greatest limit of an older set under which windows began that are not closed.
     pub former_units: MicroTokens,
     /// A change that is not active yet, in words.
@@ -141,8 +147,8 @@ impl Steps {
 pub struct Held {
     /// After this a slot ends by itself.
     pub max_hold: Duration,
-    /// Slots that ended so and whose requests may still run; `None`: nobody counts them.
-    pub outlived: Option<MicroTokens>,
+    /// Slots of one budget that ended so of late, and whose requests may still run.
+    pub outlived: MicroTokens,
 }
 
 impl Circumstances {
@@ -155,6 +161,7 @@ impl Circumstances {
             floors_beyond,
             steps: Steps::default(),
             held: None,
+            settled: MicroTokens::ZERO,
             former_units: MicroTokens::ZERO,
             pending: None,
             passed_by: None,
@@ -164,7 +171,7 @@ impl Circumstances {
             (quiet.shape, quiet.period) = (limit.shape(), limit.period());
             quiet.limit = quiet.limit.max(limit.capacity());
             if let Limit::Concurrency { max_hold, .. } = limit {
-                quiet.held = Some(Held { max_hold, outlived: None });
+                quiet.held = Some(Held { max_hold, outlived: MicroTokens::ZERO });
             }
         }
         quiet
@@ -221,6 +228,7 @@ fn assess(policy: &Policy, now: &Circumstances) -> Vec<Assessed> {
         steps(now),
         slices(),
         max_hold(now),
+        settlements(now),
         labels(now),
         policy_change(now),
         alarm(now),
@@ -327,16 +335,23 @@ fn slices() -> Assessed {
 fn max_hold(now: &Circumstances) -> Assessed {
     let Some(Held { max_hold, outlived }) = now.held else { return zero("max-hold", "nothing is held: the limit is not on concurrency") };
     match outlived {
-        None => unbounded("max-hold", format!("a slot ends after {max_hold:?}, and nobody counts requests that run on without one")),
-        Some(MicroTokens::ZERO) => {
-            zero("max-hold", format!("no request is known to have outlived its slot, which ends after {max_hold:?}"))
-        }
-        Some(n) => Assessed {
+        MicroTokens::ZERO => zero("max-hold", format!("of late each slot was given back before it ended, after {max_hold:?}")),
+        n => Assessed {
             name: "max-hold",
             excess: Some(Capacity::new(MicroTokens::ZERO, n)),
-            why: format!("{n} slots ended after {max_hold:?} without being given back: their requests may run on"),
+            why: format!(
+                "{n} slots of one budget ended after {max_hold:?} within the last hour, or two, without being given back: their requests may run on, unless the holders have crashed"
+            ),
         },
     }
+}
+
+fn settlements(now: &Circumstances) -> Assessed {
+    let why = match now.settled {
+        MicroTokens::ZERO => "of late no reservation cost more than its estimate and what was there".to_owned(),
+        n => format!("reservations of one budget cost {n} more than their estimates and what was there within the last hour, or two"),
+    };
+    Assessed { name: "settlements", excess: Some(Capacity::new(MicroTokens::ZERO, now.settled)), why }
 }
 
 fn labels(now: &Circumstances) -> Assessed {

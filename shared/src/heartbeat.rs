@@ -219,6 +219,31 @@ pub struct StoreReport {
     pub kind: String,
     /// True if it answered the last question put to it.
     pub healthy: bool,
+    /// What was used beyond limits, of policies of which anything was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excesses: Vec<Excess>,
+}
+
+/// What one budget of a policy used beyond its limit in one region, because nobody could know in time: the most of
+/// all of its budgets within this hour of the store's clock and the one before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excess {
+    /// Which policy.
+    #[serde(rename = "p")]
+    pub policy: PolicyName,
+    /// What reservations cost beyond their estimates and beyond what was there when they were settled.
+    #[serde(rename = "s")]
+    pub settled: MicroTokens,
+    /// Slots that ended without being given back.
+    #[serde(rename = "o")]
+    pub outlived: MicroTokens,
+}
+
+impl Excess {
+    /// True of nothing.
+    pub fn is_zero(&self) -> bool {
+        none(&self.settled) && none(&self.outlived)
+    }
 }
 
 /// The coordinator's word on one heartbeat.

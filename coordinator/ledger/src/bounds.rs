@@ -6,11 +6,11 @@ use crate::session::Session;
 use crate::terms::Terms;
 use crate::view::{Now, millis};
 use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
-use quorate_shared::bound::{Circumstances, Steps, bound};
+use quorate_shared::bound::{Circumstances, Held, Steps, bound};
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
-use quorate_shared::units::Capacity;
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -53,7 +53,19 @@ impl Ledger {
         let steps = self.regions.values().map(|session| session.steps.total(self.clock.at)).fold(Steps::default(), Steps::and);
         let passed_by = self.passed_by(policy);
         let former_units = self.policies.former_units(policy);
-        Circumstances { steps, pending, passed_by, alarm, former_units, ..Circumstances::quiet(limits(), beyond) }
+        let [settled, outlived] = self.excesses(policy);
+        let quiet = Circumstances::quiet(limits(), beyond);
+        let held = quiet.held.map(|held| Held { outlived, ..held });
+        Circumstances { steps, pending, passed_by, alarm, former_units, settled, held, ..quiet }
+    }
+
+    /// What one budget may have used beyond its limit, all regions together: settled beyond estimates, and slots that ended.
+    fn excesses(&self, policy: &Policy) -> [MicroTokens; 2] {
+        let all = self.regions.values().flat_map(|session| &session.store.excesses);
+        let of = all.filter(|excess| excess.policy == policy.name);
+        of.fold([MicroTokens::ZERO; 2], |[settled, outlived], excess| {
+            [settled.saturating_add(excess.settled), outlived.saturating_add(excess.outlived)]
+        })
     }
 
     /// The regions that may not know yet that the policy limits something, in words.

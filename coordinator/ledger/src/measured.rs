@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
-    use quorate_shared::heartbeat::{ObservedSteps, Office, OpenWindow, Reading, Spent};
+    use quorate_shared::heartbeat::{Excess, ObservedSteps, Office, OpenWindow, Reading, Spent};
     use quorate_shared::policy::{Limit, Window};
     use quorate_shared::time::{StoreTime, WindowLabel};
     use std::time::Duration;
@@ -104,7 +104,14 @@ mod tests {
         let mut world = World::under(set_of(slots, 1_000_000));
         used(&mut world, 1..60, 50);
         assert_eq!(measured(&world), [0.0; 3], "each was given back soon");
-        assert!(world.bound(0).bound.unbounded, "its request may have run on");
+        assert_eq!(world.bound(0).bound.overshoot_bound, Some(0.0));
+        for (region, settled, outlived) in [("eu", 0, 2), ("us", 3, 1)] {
+            let mut heartbeat = world.heartbeat(region, 1_000, tokens(0));
+            let policy = "p".parse().expect("a name");
+            heartbeat.store.excesses = vec![Excess { policy, settled: tokens(settled), outlived: tokens(outlived) }];
+            world.send(region, 70_000, heartbeat);
+        }
+        assert_eq!(world.bound(0).bound.overshoot_bound, Some(6.0), "what either region may have used beyond it");
     }
 
     #[test]

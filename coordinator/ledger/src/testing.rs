@@ -114,7 +114,7 @@ impl World {
             spent: vec![],
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
-            store: StoreReport { kind: "memory".into(), healthy: true },
+            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

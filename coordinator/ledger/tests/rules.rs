@@ -68,7 +68,7 @@ impl Agent {
             spent: vec![],
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
-            store: StoreReport { kind: "memory".into(), healthy: true },
+            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

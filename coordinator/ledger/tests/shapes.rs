@@ -81,7 +81,7 @@ impl Agent {
             policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
             spent: label.map(|label| Spent { budget: budget(), label, units: tokens(self.spent) }).into_iter().collect(),
-            store: StoreReport { kind: "memory".into(), healthy: true },
+            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

@@ -148,7 +148,7 @@ impl Draws {
                 label: d.label(),
                 units: if d.lies { d.tokens() } else { MicroTokens::ZERO },
             }),
-            store: StoreReport { kind: "k".into(), healthy: true },
+            store: StoreReport { kind: "k".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport {
                 read: self.maybe(|d| Reading { after: d.span(), lag: d.span() }),
                 steps: self.maybe(|d| ObservedSteps { observer: d.few(), steps: Steps { count: d.number(), total: d.span() } }),

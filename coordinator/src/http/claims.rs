@@ -67,7 +67,7 @@ mod tests {
             policies: None,
             reports: Vec::new(),
             spent: Vec::new(),
-            store: StoreReport { kind: "redis".to_owned(), healthy: true },
+            store: StoreReport { kind: "redis".to_owned(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

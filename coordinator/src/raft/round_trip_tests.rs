@@ -5,7 +5,7 @@ use super::types::Proposal;
 use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
-    Answer, ClockReport, Heartbeat, Number, ObservedSteps, Office, PROTOCOL, Reading, Report, Stamp, StoreReport,
+    Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, PROTOCOL, Reading, Report, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime};
@@ -72,6 +72,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         estimated: MicroTokens(u64::MAX),
         largest: MicroTokens::TOKEN,
     });
+    let excess = Excess { policy: budget("acme").policy, settled: MicroTokens(1), outlived: MicroTokens(u64::MAX) };
     Heartbeat {
         protocol: PROTOCOL,
         region: region.parse().expect("a name"),
@@ -85,7 +86,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         spent: vec![],
         policies: Some(1),
         reports: reports.to_vec(),
-        store: StoreReport { kind: "redis".to_owned(), healthy: false },
+        store: StoreReport { kind: "redis".to_owned(), healthy: false, excesses: vec![excess] },
         clock: ClockReport {
             read: echo.map(|_| Reading { after: Duration::from_millis(900), lag: Duration::from_millis(50) }),
             steps: Some(ObservedSteps { observer: u64::MAX, steps: Steps { count: seq, total: Duration::from_secs(seq) } }),

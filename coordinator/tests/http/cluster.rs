@@ -216,7 +216,7 @@ impl Agent {
             spent: Vec::new(),
             policies: self.policies,
             reports,
-            store: StoreReport { kind: "embedded".into(), healthy: true },
+            store: StoreReport { kind: "embedded".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

@@ -7,6 +7,7 @@ pub mod decision;
 pub mod demand;
 mod draining;
 pub mod estimates;
+pub mod excess;
 pub mod follower;
 pub mod hold;
 mod horizons;

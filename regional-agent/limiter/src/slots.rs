@@ -12,6 +12,10 @@ use std::time::Duration;
 /// Slots of one budget in one region at most: an admission that would need more does not fit.
 pub const MOST_SLOTS: usize = 10_000;
 
+/// How much longer than a slot may last it is remembered that one ended without being given back: it is counted once
+/// somebody asks again.
+pub const REMEMBERED: Duration = crate::excess::SPAN;
+
 /// One slot, or as many as a request takes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {

@@ -10,6 +10,7 @@ mod slots;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
 use crate::decision::{Charge, Decision, Question, Reply};
+use crate::excess::ExcessBook;
 use crate::hold::{Beside, Hold, HoldId};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
 use crate::share::ShareTerms;
@@ -40,6 +41,8 @@ pub struct MemoryStore {
     units: BTreeMap<BudgetId, Expiring<Units>>,
     slots: SlotBook,
     holds: BTreeMap<HoldId, Expiring<Hold>>,
+    /// Kept with the record.
+    excesses: ExcessBook,
     /// With so many values kept, they are looked through for expired ones.
     sweep_at: usize,
 }
@@ -170,6 +173,7 @@ impl MemoryStore {
     /// Opens a session; refused unless it is greater than the one that is open. The state counts
     /// as lost if there is none, if `opening` says so, or if another store wrote it.
     pub fn open_session(&mut self, now: StoreTime, opening: &Opening, store: &str) -> Result<(), Refusal> {
+        self.drop_expired_record(now);
         let record = match self.record(now) {
             None => Record::burnt(0, opening, store, now),
             Some(record) if record.session >= opening.session => return Err(Refusal::Superseded { taken: record.taken }),
@@ -219,6 +223,13 @@ impl MemoryStore {
         Ok(())
     }
 
+    fn drop_expired_record(&mut self, now: StoreTime) {
+        self.record = self.record.take().filter(|record| record.is_there(now));
+        if self.record.is_none() {
+            self.excesses = ExcessBook::default();
+        }
+    }
+
     fn extend_record(&mut self, now: StoreTime) {
         if let Some(record) = &mut self.record {
             record.until = now.after(RECORD_LIFE);
@@ -227,7 +238,7 @@ impl MemoryStore {
 
     /// Drops what has expired. Done by itself whenever what is kept has doubled.
     pub fn sweep(&mut self, now: StoreTime) {
-        self.record = self.record.take().filter(|record| record.is_there(now));
+        self.drop_expired_record(now);
         self.buckets.retain(|_, bucket| bucket.is_there(now));
         self.counts.retain(|_, count| count.is_there(now));
         self.logs.retain(|_, log| log.is_there(now));

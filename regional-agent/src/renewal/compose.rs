@@ -65,7 +65,7 @@ fn complete(region: &Region, session: u64, seq: u64, draft: Draft, usages: Usage
     let book = state.book.as_mut().filter(|book| book.session() == session)?;
     let spent = note(book, &charges, &usages, region.clock.now());
     let windows = table.open_windows(usages.clock, usages.burnt_until());
-    let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy() };
+    let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy(), excesses: Vec::new() };
     let account = Account { policies_read: state.shelf.newest(), reports, windows, spent, store };
     let mut beat = book.beat(seq, now, account);
     beat.clock.steps = state.store_clock.observed();

@@ -29,7 +29,7 @@ fn compose(region: &Region, book: &LeaseBook) -> Option<Heartbeat> {
         policies: None,
         reports: Vec::new(),
         spent: Vec::new(),
-        store: StoreReport { kind: region.store.kind().to_owned(), healthy: false },
+        store: StoreReport { kind: region.store.kind().to_owned(), healthy: false, excesses: Vec::new() },
         clock: ClockReport::default(),
     })
 }

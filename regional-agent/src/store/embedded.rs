@@ -1,6 +1,6 @@
 //! A store in this process.
 
-use super::Usages;
+use super::{Drawn, Usages};
 use crate::clock::LocalClock;
 use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
@@ -67,8 +67,11 @@ impl Embedded {
     }
 
     /// See [`super::Store::draw_seq`].
-    pub fn draw_seq(&self, session: u64) -> Result<u64, Refusal> {
-        self.state.lock().draw_seq(self.now(), session)
+    pub fn draw_seq(&self, session: u64) -> Result<Drawn, Refusal> {
+        let mut state = self.state.lock();
+        let now = self.now();
+        let seq = state.draw_seq(now, session)?;
+        Ok(Drawn { seq, time: None, excesses: state.excesses().by_policy(now) })
     }
 
     /// See [`super::Store::take`].

@@ -19,7 +19,7 @@ use quorate_limiter::hold::{HoldId, SettleReply};
 use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening};
 use quorate_limiter::store::Usage;
 use quorate_shared::api::{StoreStatus, StoreWarning};
-use quorate_shared::heartbeat::Number;
+use quorate_shared::heartbeat::{Excess, Number};
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::time::{Duration, Instant};
@@ -34,12 +34,14 @@ pub enum Store {
 }
 
 /// The number of a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawn {
     /// The number.
     pub seq: u64,
     /// What the store's clock showed; `None` of a clock that nobody sets.
     pub time: Option<StoreTime>,
+    /// What was used beyond limits until then.
+    pub excesses: Vec<Excess>,
 }
 
 /// What budgets come to beside their limits, read for a heartbeat.
@@ -178,7 +180,7 @@ impl Store {
     /// Draws the number of the next heartbeat of `session`, before it is sent (R8).
     pub async fn draw_seq(&self, session: u64) -> Result<Drawn, LeaseError> {
         match self {
-            Self::Embedded(store) => Ok(Drawn { seq: store.draw_seq(session)?, time: None }),
+            Self::Embedded(store) => Ok(store.draw_seq(session)?),
             Self::Redis(store) => store.draw_seq(session).await,
         }
     }

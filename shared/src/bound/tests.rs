@@ -27,8 +27,19 @@ fn a_quiet_policy_has_every_term_each_zero_with_a_reason() {
         let bound = bound(&enforced(), &Circumstances { shape, ..quiet() });
         assert_eq!((bound.overshoot_bound, bound.overshoot_per_period, bound.unbounded), (Some(0.0), Some(0.0), false));
         let names: Vec<&str> = bound.terms.iter().map(|t| t.name.as_str()).collect();
-        let all =
-            ["floors", "emergency", "fail-open", "observe", "lost-store", "drift", "wall-clock-steps", "slices", "max-hold", "labels"];
+        let all = [
+            "floors",
+            "emergency",
+            "fail-open",
+            "observe",
+            "lost-store",
+            "drift",
+            "wall-clock-steps",
+            "slices",
+            "max-hold",
+            "settlements",
+            "labels",
+        ];
         assert_eq!(names, [&all[..], &["policy-change", "alarm"]].concat());
         assert!(bound.terms.iter().all(|t| t.amount == Some(0.0) && t.amount_per_period == Some(0.0) && !t.why.is_empty()));
     }
@@ -73,31 +84,32 @@ fn what_has_no_number_is_said_to_have_none() {
     let observed = Policy { mode: Mode::Observe, ..enforced() };
     let canary = Policy { mode: Mode::Canary(PartsPerMillion(100_000)), ..enforced() };
     let broken = Circumstances { alarm: Some("p: 3 exceeds 2".into()), ..quiet() };
-    let held =
-        |outlived| Circumstances { held: Some(Held { max_hold: Duration::from_secs(60), outlived }), shape: Shape::Share, ..quiet() };
-    let cases = [
-        ("fail-open", open, quiet()),
-        ("observe", observed, quiet()),
-        ("observe", canary, quiet()),
-        ("alarm", enforced(), broken),
-        ("max-hold", enforced(), held(None)),
-    ];
+    let cases = [("fail-open", open, quiet()), ("observe", observed, quiet()), ("observe", canary, quiet()), ("alarm", enforced(), broken)];
     for (name, policy, now) in cases {
         let bound = bound(&policy, &now);
         assert_eq!((bound.overshoot_bound, bound.overshoot_per_period, bound.unbounded), (None, None, true), "{name}");
         assert_eq!(bound.terms.iter().filter(|t| t.amount.is_none()).map(|t| t.name.as_str()).collect::<Vec<_>>(), [name]);
         assert_eq!(excess(&policy, &now), None);
     }
-    assert_eq!(bound(&enforced(), &held(Some(tokens(2)))).overshoot_bound, Some(2.0));
-    assert_eq!(bound(&enforced(), &held(Some(MicroTokens::ZERO))).overshoot_bound, Some(0.0));
 }
 
 #[test]
-fn a_limit_of_slots_says_that_nobody_counts_requests_that_outlive_theirs() {
+fn slots_that_ended_by_themselves_are_counted_and_may_have_been_those_of_crashed_holders() {
     let slots = Limit::Concurrency { slots: tokens(5), max_hold: Duration::from_secs(60) };
-    let bound = bound(&enforced(), &Circumstances::quiet([slots], Capacity::ZERO));
+    let quiet = Circumstances::quiet([slots], Capacity::ZERO);
+    assert_eq!(bound(&enforced(), &quiet).overshoot_bound, Some(0.0));
+    let now = Circumstances { held: quiet.held.map(|held| Held { outlived: tokens(2), ..held }), ..quiet };
+    let bound = bound(&enforced(), &now);
     let outlived = term(&bound, "max-hold");
-    assert!(bound.unbounded && outlived.amount.is_none() && outlived.why.contains("60s"), "{}", outlived.why);
+    assert_eq!((bound.overshoot_bound, outlived.amount), (Some(2.0), Some(2.0)));
+    assert!(outlived.why.contains("60s") && outlived.why.contains("crashed"), "{}", outlived.why);
+}
+
+#[test]
+fn what_reservations_cost_beyond_their_estimates_is_in_the_bound() {
+    let bound = bound(&enforced(), &Circumstances { settled: tokens(3), ..quiet() });
+    let settled = term(&bound, "settlements");
+    assert_eq!((bound.overshoot_bound, settled.amount, settled.amount_per_period), (Some(3.0), Some(3.0), Some(0.0)));
 }
 
 #[test]

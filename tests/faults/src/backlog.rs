@@ -143,7 +143,7 @@ impl Session {
             policies: Some(1),
             reports: (1..=REPORTS).map(report).collect(),
             spent: Vec::new(),
-            store: StoreReport { kind: "embedded".to_owned(), healthy: true },
+            store: StoreReport { kind: "embedded".to_owned(), healthy: true, excesses: Vec::new() },
             clock: ClockReport::default(),
         }
     }

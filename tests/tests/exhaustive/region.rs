@@ -129,7 +129,7 @@ impl Region {
             estimated: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
-        let store = StoreReport { kind: String::new(), healthy: true };
+        let store = StoreReport { kind: String::new(), healthy: true, excesses: Vec::new() };
         self.note_count(now);
         let account = Account { policies_read: Some(1), reports: vec![all], windows: vec![], spent: vec![], store };
         let beat = self.book.beat(seq, now, account);

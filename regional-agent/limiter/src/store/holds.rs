@@ -3,6 +3,7 @@
 use super::account::{Account, Count};
 use super::{Expiring, MemoryStore};
 use crate::decision::Charge;
+use crate::excess::ExcessBook;
 use crate::hold::{Beside, Hold, HoldId};
 use crate::share::ShareTerms;
 use crate::slots::{Slot, Slots};
@@ -38,8 +39,14 @@ impl MemoryStore {
     /// Writes down what slots have come to, and which was taken; nothing if that is what it was.
     pub(super) fn keep_slots(&mut self, now: StoreTime, budget: &BudgetId, keep: Duration, taken: Option<(HoldId, MicroTokens)>) {
         let slot = taken.map(|(id, units)| Slot { at: now, id, units });
-        self.slots.keep(now, budget, keep, slot);
+        let outlived = self.slots.keep(now, budget, keep, slot);
+        self.excesses.note(now, budget, MicroTokens::ZERO, outlived);
         self.bound_memory(now);
+    }
+
+    /// What was used beyond limits.
+    pub fn excesses(&self) -> &ExcessBook {
+        &self.excesses
     }
 
     /// Gives back the slots that were taken by `id`. False if there are none any more.

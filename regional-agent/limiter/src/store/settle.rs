@@ -41,7 +41,9 @@ impl MemoryStore {
             Place::Log(ticket) => Some(self.settle_log(now, part, ticket, cost)),
             Place::Sliding(ticket) => Some(self.settle_sliding(now, part, ticket, cost)),
         };
-        Some(outcome.unwrap_or((MicroTokens::ZERO, cost.saturating_sub(part.estimate))))
+        let (returned, owed) = outcome.unwrap_or((MicroTokens::ZERO, cost.saturating_sub(part.estimate)));
+        self.excesses.note(now, &part.budget, owed, MicroTokens::ZERO);
+        Some((returned, owed))
     }
 
     /// `None` if the bucket is gone.

@@ -1,10 +1,11 @@
 //! Slots of all budgets, found by budget and by the id that gives them back.
 
-use super::{Expiring, log_life};
+use super::Expiring;
 use crate::hold::HoldId;
-use crate::slots::{Slot, Slots};
+use crate::slots::{REMEMBERED, Slot, Slots};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::StoreTime;
+use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,12 +41,13 @@ impl SlotBook {
         self.of.len()
     }
 
-    /// Writes down what the slots of a budget have come to, and which was taken.
-    pub fn keep(&mut self, now: StoreTime, budget: &BudgetId, keep: Duration, taken: Option<Slot>) {
-        let until = now.after(log_life(keep));
+    /// Writes down what the slots of a budget have come to, and which was taken. How many have ended.
+    pub fn keep(&mut self, now: StoreTime, budget: &BudgetId, keep: Duration, taken: Option<Slot>) -> MicroTokens {
+        let until = now.after(life(keep));
         let Some(kept) = self.of.get_mut(budget).filter(|kept| kept.is_there(now)) else {
             self.forget(budget);
-            return taken.into_iter().for_each(|slot| self.begin(budget, Kept::new(budget, keep), slot, until));
+            taken.into_iter().for_each(|slot| self.begin(budget, Kept::new(budget, keep), slot, until));
+            return MicroTokens::ZERO;
         };
         let (ended, dated_anew) = kept.value.slots.settle(now, keep);
         if dated_anew || !ended.is_empty() || taken.is_some() {
@@ -58,6 +60,7 @@ impl SlotBook {
         } else if kept.value.slots.is_empty() {
             self.of.remove(budget);
         }
+        ended.iter().fold(MicroTokens::ZERO, |units, slot| units.saturating_add(slot.units))
     }
 
     fn begin(&mut self, budget: &BudgetId, mut kept: Kept, slot: Slot, until: StoreTime) {
@@ -99,6 +102,11 @@ impl SlotBook {
     }
 }
 
+/// How long slots are kept, in whole milliseconds.
+fn life(keep: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(keep.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)).saturating_add(REMEMBERED)
+}
+
 impl Kept {
     fn new(budget: &BudgetId, keep: Duration) -> Self {
         Self { budget: Arc::new(budget.clone()), slots: Slots::default(), keep }
@@ -132,7 +140,6 @@ impl Places {
 mod tests {
     use super::*;
     use quorate_shared::names::{SubjectHash, SubjectKey};
-    use quorate_shared::units::MicroTokens;
 
     const KEEP: Duration = Duration::from_secs(1);
 
@@ -182,7 +189,7 @@ mod tests {
             take(&mut book, 900, "b", id + 100);
         }
         assert!(!book.release(at(1_001), HoldId::from_bits(1)));
-        book.keep(at(1_001), &budget("a"), KEEP, None);
+        assert_eq!(book.keep(at(1_001), &budget("a"), KEEP, None), MicroTokens(5));
         assert_eq!((book.of.len(), book.places.0.len()), (1, 5));
         book.sweep(at(10_000_000));
         assert!(book.of.is_empty() && book.places.0.is_empty());

@@ -192,7 +192,7 @@ impl RedisStore {
         let (seq, shown) = (words.number()?, StoreTime::from_micros(words.number()?));
         self.link.saw_drawn(Number { session, seq });
         self.wall.learn(sent, shown);
-        Ok(Drawn { seq, time: Some(shown) })
+        Ok(Drawn { seq, time: Some(shown), excesses: words.excesses()?.by_policy(shown) })
     }
 
     /// See [`super::Store::take`].

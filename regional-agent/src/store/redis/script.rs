@@ -4,8 +4,9 @@
 use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::estimates::{GRAINS, LEAST_GRAIN};
+use quorate_limiter::excess::{MOST_EXCESSES, SPAN};
 use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
-use quorate_limiter::slots::MOST_SLOTS;
+use quorate_limiter::slots::{MOST_SLOTS, REMEMBERED};
 use quorate_shared::policy::MAX_LOG_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
 
@@ -14,6 +15,7 @@ const CLOCK: &str = include_str!("../scripts/clock.lua");
 /// Whether what the record says is to be believed.
 const TRUST: &str = include_str!("../scripts/trust.lua");
 const LEASE: &str = include_str!("../scripts/lease.lua");
+const EXCESS: &str = include_str!("../scripts/excess.lua");
 const SLOTS: &str = include_str!("../scripts/slots.lua");
 const KEEP: &str = include_str!("../scripts/keep.lua");
 const BUCKET: &str = include_str!("../scripts/bucket.lua");
@@ -88,9 +90,9 @@ impl Scripts {
             Script::new(&all)
         };
         Self {
-            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
-            settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, include_str!("../scripts/settle.lua")]),
-            release: script(&[LEASE, BUCKET, SHARE, LOG, SLOTS, include_str!("../scripts/release.lua")]),
+            decide: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, KEEP, include_str!("../scripts/decide.lua")]),
+            settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, include_str!("../scripts/settle.lua")]),
+            release: script(&[LEASE, BUCKET, SHARE, LOG, EXCESS, SLOTS, include_str!("../scripts/release.lua")]),
             trust: script(&[LEASE, "return {'done'}"]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
@@ -98,7 +100,7 @@ impl Scripts {
             write: script(&[LEASE, BUCKET, include_str!("../scripts/write.lua")]),
             grant: script(&[LEASE, include_str!("../scripts/grant.lua")]),
             finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
-            usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, SLOTS, WINDOW, include_str!("../scripts/usage.lua")]),
+            usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, include_str!("../scripts/usage.lua")]),
         }
     }
 
@@ -127,6 +129,9 @@ fn constants() -> String {
     [
         format!("local MAX_EXACT = {MAX_EXACT}\n"),
         format!("local MOST_SLOTS = {MOST_SLOTS}\n"),
+        micros("SLOTS_REMEMBERED", REMEMBERED),
+        micros("EXCESS_SPAN", SPAN),
+        format!("local MOST_EXCESSES = {MOST_EXCESSES}\n"),
         format!("local MAX_LOG_ENTRIES = {MAX_LOG_ENTRIES}\n"),
         micros("GRACE", GRACE),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),

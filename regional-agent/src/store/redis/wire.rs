@@ -6,6 +6,7 @@ use crate::store::keep::{Again, Hash, Keep, Said};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
+use quorate_limiter::excess::ExcessBook;
 use quorate_limiter::hold::HoldId;
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
@@ -277,6 +278,12 @@ impl Words {
     /// An amount.
     pub fn micro_tokens(&mut self) -> Result<MicroTokens, StoreError> {
         self.number().map(MicroTokens)
+    }
+
+    /// What was used beyond limits.
+    pub fn excesses(&mut self) -> Result<ExcessBook, StoreError> {
+        let text = self.text()?;
+        ExcessBook::parse(&text).map_err(|_| unreadable(&text))
     }
 
     /// Microseconds.

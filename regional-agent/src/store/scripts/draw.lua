@@ -1,7 +1,8 @@
--- Draws the number of the next heartbeat, and tells the time. A region that is cut off keeps
+-- Draws the number of the next heartbeat, and tells the time and what was used beyond limits. A region that is cut off keeps
 -- its record by it. ARGV[2]: the session.
 if tonumber(ARGV[2]) ~= session then
   return superseded()
 end
 redis.call('PEXPIRE', lease, RECORD_LIFE_MS)
-return {'done', string.format('%.0f', redis.call('HINCRBY', lease, 'seq', 1)), string.format('%.0f', now)}
+local seq, excess = redis.call('HINCRBY', lease, 'seq', 1), redis.call('HGET', lease, 'excess') or ''
+return {'done', string.format('%.0f', seq), string.format('%.0f', now), excess}

@@ -3,7 +3,7 @@
 -- KEYS[1]     the lease record
 -- ARGV[2..5]  the session, whether to count all as lost, the policies then, the nonce
 local lease = KEYS[1]
-local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt', 'seq', 'evicted')
+local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt', 'seq', 'evicted', 'excess')
 if found[1] and tonumber(found[1]) >= tonumber(ARGV[2]) then
   return {'superseded', found[1], found[2]}
 end
@@ -12,7 +12,8 @@ if not found[1] or ARGV[3] == '1' or has_lost(found[4], found[1], found[6], foun
   local epoch = math.max(tonumber(found[3] or '0') + 1, now)
   redis.call('DEL', lease)
   redis.call('HSET', lease, 'epoch', string.format('%.0f', epoch), 'emptied_at', string.format('%.0f', now),
-    'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', store)
+    'lost_at', string.format('%.0f', now), 'burnt', '1', 'policies', ARGV[4], 'store', store,
+    'excess', found[8] or '')
   if evictions() then
     redis.call('HSET', lease, 'evicted', evictions())
   end

@@ -22,6 +22,7 @@ for key, estimate, kind, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) (%S+) (
     if lost_then == (record[11] or '-') then
       returned, owed = settlers[kind](key, tonumber(estimate), cost, ticket)
     end
+    note_excess(key, owed, 0)
     least, most = math.min(least or returned, returned), math.max(most, owed)
   end
 end

@@ -12,18 +12,19 @@ local function slots_begin(keep)
   return now - keep
 end
 
--- What counts, how many have ended, how many there are.
+-- What counts, how many have ended, how many there are, and what all of them add up to.
 local function counted_slots(key, keep)
   local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not first[1] then
-    return 0, 0, 0
+    return 0, 0, 0, 0
   end
-  local counted = -tonumber(first[2])
+  local total = -tonumber(first[2])
+  local counted = total
   local ended = redis.call('ZRANGEBYSCORE', key, 0, '(' .. int(math.max(0, slots_begin(keep))))
   for _, member in ipairs(ended) do
     counted = counted - slot_units(member)
   end
-  return counted, #ended, redis.call('ZCARD', key) - 1
+  return counted, #ended, redis.call('ZCARD', key) - 1, total
 end
 
 -- Until a slot that was taken at this instant ends; one from a clock that has stepped back counts from now on.
@@ -66,7 +67,7 @@ local function slots_account(key, holding, changed, cost, a, view)
   local share
   share, a = share_of(holding, changed, a, view)
   local keep = share.keep
-  local counted, ended, all = counted_slots(key, keep)
+  local counted, ended, all, total = counted_slots(key, keep)
   local room = all - ended < MOST_SLOTS
   local account = {fits = room and share_fits(share, counted, cost), leased = share.leased, slot = keep}
   local taken, admits_in = 0, 0
@@ -89,6 +90,7 @@ local function slots_account(key, holding, changed, cost, a, view)
     end
     if ended > 0 then
       redis.call('ZREMRANGEBYSCORE', key, 0, '(' .. int(slots_begin(keep)))
+      note_excess(key, 0, total - counted)
     end
     for _, member in ipairs(later) do
       redis.call('ZADD', key, int(now), member)
@@ -97,7 +99,7 @@ local function slots_account(key, holding, changed, cost, a, view)
       redis.call('ZADD', key, int(now), view.slot .. ':' .. int(taken))
     end
     keep_total(key, counted + taken)
-    redis.call('PEXPIRE', key, int(share_life(keep)))
+    redis.call('PEXPIRE', key, int(math.ceil(keep / 1000) + SLOTS_REMEMBERED / 1000))
   end
   function account.answer()
     local empty_in = 0

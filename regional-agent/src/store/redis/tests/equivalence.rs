@@ -9,6 +9,7 @@ use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, bucke
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
+use quorate_limiter::excess::ExcessBook;
 use quorate_limiter::hold::{Beside, HoldId, NewHold};
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, RECORD_LIFE, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
@@ -124,7 +125,9 @@ impl Both<'_> {
             }
             Operation::Draw { newer } => {
                 let session = self.record().session + newer;
-                let expected = self.memory.draw_seq(self.now, session).map(|seq| Drawn { seq, time: Some(self.now) });
+                let expected = self.memory.draw_seq(self.now, session);
+                let excesses = self.memory.excesses().by_policy(self.now);
+                let expected = expected.map(|seq| Drawn { seq, time: Some(self.now), excesses });
                 // it is kept for the whole of its life from now on, however little was left of it
                 redis::cmd("PEXPIRE").arg(&self.redis.keys.lease).arg(3_600_000).exec(self.connection).expect("it answers");
                 let drawn = expected.is_ok();
@@ -281,6 +284,10 @@ impl Both<'_> {
     fn compare(&mut self) -> TestCaseResult {
         let loaded = self.runtime.block_on(self.redis.load()).expect("it answers");
         prop_assert_eq!(loaded.record.as_ref(), self.memory.record(self.now));
+        let excess: Option<String> =
+            redis::cmd("HGET").arg(&self.redis.keys.lease).arg("excess").query(self.connection).expect("it answers");
+        let excesses = ExcessBook::parse(&excess.unwrap_or_default());
+        prop_assert_eq!(excesses.as_ref(), Ok(self.memory.excesses()));
         for index in 0..SUBJECTS {
             self.compare_budget(index)?;
         }

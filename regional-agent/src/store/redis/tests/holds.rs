@@ -69,7 +69,7 @@ async fn what_settles_ends_when_the_reservation_would() {
     begin(&store).await.expect("begun");
     assert!(reserve(&store, 1, &[Charge { cost: tokens(5), ..limit("a") }]).await.allowed);
     assert_eq!(settle(&store, 1, 9).await, settled(9, 0, 0), "what lay in the bucket pays for more than was estimated");
-    assert_eq!(left(&store, "a").await, 1);
+    assert_eq!((left(&store, "a").await, excess(&store).await), (1, (0, 0)));
     let mut connection = server.connect();
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).expect("it answers");
     for key in keys {
@@ -151,6 +151,13 @@ async fn take(store: &RedisStore, id: u128, hold: Option<NewHold>, charges: &[Ch
     }
 }
 
+/// What one budget used beyond its limit: settled beyond estimates, and slots that ended.
+async fn excess(store: &RedisStore) -> (u64, u64) {
+    let excesses = store.draw_seq(1).await.expect("the open session").excesses;
+    assert!(excesses.len() <= 1, "there is one policy: {excesses:?}");
+    excesses.first().map_or((0, 0), |excess| (excess.settled.tokens_floor(), excess.outlived.tokens_floor()))
+}
+
 async fn release(store: &RedisStore, id: u128) -> bool {
     store.release(HoldId::from_bits(id)).await.expect("it answers")
 }
@@ -189,7 +196,9 @@ async fn the_slot_of_a_holder_that_crashed_ends_and_its_late_return_frees_nobody
     let refused = take(&store, 2, None, std::slice::from_ref(&limit)).await;
     assert_eq!((refused.allowed, refused.limits[0].retry_after), (false, Some(Duration::from_micros(1))));
     set_now(&mut connection, start + 60_000_001);
+    assert_eq!(excess(&store).await, (0, 0));
     assert!(take(&store, 3, None, std::slice::from_ref(&limit)).await.allowed, "the crashed one is freed");
+    assert_eq!(excess(&store).await, (0, 1), "its request may run on");
     assert!(!release(&store, 1).await, "too late");
     assert!(!take(&store, 4, None, std::slice::from_ref(&limit)).await.allowed, "and the other one is not freed by it");
     for key in redis::cmd("KEYS").arg("quorate*").query::<Vec<String>>(&mut connection).expect("it answers") {
@@ -263,6 +272,7 @@ async fn every_kind_of_limit_is_corrected_once_and_ends_when_it_would() {
         for _ in 0..2 {
             assert_eq!(settle(&store, low + 1, 9).await, settled(9, 0, 2), "{limit:?}");
             assert_eq!(left().await, MicroTokens(0), "{limit:?}");
+            assert_eq!(excess(&store).await, (2, 0), "once, and of each budget by itself");
         }
         assert!(!decide(&store, &costing(1)).await.allowed);
         let key = store.keys.bucket(&limit.budget);
