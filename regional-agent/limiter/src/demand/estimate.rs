@@ -121,8 +121,9 @@ impl Estimate {
         if self.is_gone(now, period) {
             *self = Self { last: self.last, last_at: self.last_at, cost: self.cost, ..Self::new(LocalTime::from_micros(now)) };
         }
+        let largest = self.largest();
         for (span, chance) in SPANS {
-            let (asked, largest, micros) = self.over(span, now);
+            let (asked, _, micros) = self.over(span, now);
             let expected = expected(self.level(period), micros, period);
             if let Some(likely) = contradicted(asked, largest, expected, chance) {
                 self.average = in_period(likely, micros, period);
@@ -137,6 +138,12 @@ impl Estimate {
         let (_, largest, _) = self.over(SLOTS - 1, now);
         let missing = expected(self.average, now.saturating_sub(self.last_at), period);
         missing > largest.max(self.cost).max(1).saturating_mul(GONE)
+    }
+
+    /// The largest cost of the last second. A slot by itself says little of how large requests are:
+    /// where they are large, it may hold none or a small one by chance.
+    fn largest(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.largest).fold(self.cost, u64::max)
     }
 
     /// Asked in the last `span` slots and the one under way, the largest cost, and how long that is.
@@ -260,7 +267,6 @@ fn expected(rate: u64, micros_asked: u64, period: Duration) -> u64 {
 /// If so much is more, or less, than chance makes of what was expected: what was to be expected
 /// then, as near to what was thought as one standard deviation allows.
 fn contradicted(asked: u64, largest: u64, expected: u64, chance: u64) -> Option<u64> {
-    let largest = if largest == 0 { MicroTokens::TOKEN.0 } else { largest };
     let off = u128::from(asked.abs_diff(expected));
     let variance = u128::from(asked.max(expected)).saturating_mul(u128::from(largest));
     if off.saturating_mul(off) <= variance.saturating_mul(u128::from(chance * chance)) {

@@ -178,6 +178,21 @@ fn chance_is_no_change() {
 }
 
 #[test]
+fn a_gap_between_large_requests_is_no_end_of_demand() {
+    // a heartbeat each quarter of a second, which falls between two requests; sizes that differ, the same sum
+    for costs in [[33, 33], [65, 1]] {
+        let mut world = World::new(1);
+        for n in 0..320 {
+            world.count(costs[n % 2], &left(0, false));
+            world.now_ms += 31;
+            if n > 32 && n % 8 == 0 {
+                assert_near(world.demand(), 900, 1_400);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_bucket_that_stays_full_asks_for_less_than_it_sees() {
     let demand_at = |remaining| {
         let mut world = World::new(1);

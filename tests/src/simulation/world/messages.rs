@@ -6,7 +6,7 @@ use crate::simulation::SECOND;
 use crate::simulation::call::{Call, InFlight, Outcome};
 use crate::simulation::fault::Fault;
 use quorate_ledger::{Plan, StampedHeartbeat, UnitPlan};
-use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number};
+use quorate_shared::heartbeat::{Answer, Grant, Heartbeat, Holding, Number, Report};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
@@ -81,7 +81,8 @@ impl World {
             let echo = beat.echo.map_or("nothing".to_owned(), |stamp| stamp.number.to_string());
             let spent: String = beat.spent.iter().map(|s| format!(", spent {} of {}", s.units, s.label.start().as_micros())).collect();
             let drained: String = beat.drained.iter().map(|(_, stamp)| format!(", drained {}", stamp.number)).collect();
-            format!("heartbeat {} to coordinator {node}, echo {echo}, {} reports{spent}{drained}", beat.number, beat.reports.len())
+            let reports: Vec<String> = beat.reports.iter().map(report_in_words).collect();
+            format!("heartbeat {} to coordinator {node}, echo {echo}, reports [{}]{spent}{drained}", beat.number, reports.join("; "))
         });
         if self.hazard(Fault::HeartbeatDoubled) {
             self.send(Event::Arrive { r, node, beat: Box::new(beat.clone()) });
@@ -113,7 +114,10 @@ impl World {
             entry.plans = self.plans_at_random(&entry.heartbeat);
             entry.unit_plans = self.unit_plans_at_random(&entry.heartbeat);
         }
-        self.tell(Some(r), || format!("heartbeat {number} dated {:?} by {:?}", entry.at, entry.office));
+        self.tell(Some(r), || {
+            let plans: Vec<String> = entry.plans.iter().map(plan_in_words).collect();
+            format!("heartbeat {number} dated {:?} by {:?}, plans [{}]", entry.at, entry.office, plans.join("; "))
+        });
         let delay = match self.hazard(Fault::CommitLate) {
             true => self.chance.between(100_000, 6 * SECOND),
             false => self.chance.between(100, 20_000),
@@ -293,6 +297,15 @@ pub(super) fn in_words(answer: &Answer) -> String {
         Answer::Stale { newest } => format!("stale, the newest is {newest}"),
         Answer::UnknownRegion => "unknown region".to_owned(),
     }
+}
+
+fn report_in_words(report: &Report) -> String {
+    format!("{} wants {}, largest {}", report.budget.policy, report.demand, report.largest)
+}
+
+fn plan_in_words(plan: &Plan) -> String {
+    let targets = plan.targets.iter().map(|(name, target)| format!("{name} {}", holding_in_words(target)));
+    format!("{}: {}", plan.budget.policy, targets.collect::<Vec<_>>().join(", "))
 }
 
 fn holding_in_words(holding: &Holding) -> String {
