@@ -58,7 +58,8 @@
 //!     older set goes by the limit of that, which may be greater: by the difference.
 //! 12. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
 //!     that goes by a set without the policy, or by one that charges other requests, lets pass whatever
-//!     it does not charge. No number holds until it has the active one.
+//!     it does not charge; so may one that was taken out and is named again, whatever its set was. No
+//!     number holds until it has the active one.
 //! 13. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};

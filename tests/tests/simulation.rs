@@ -99,6 +99,20 @@ fn no_region_that_was_taken_out_lets_pass_what_is_enforced_since() {
 }
 
 #[test]
+fn a_region_that_is_named_again_is_not_taken_to_know_the_policies() {
+    if let Err(violation) = World::new(818_669).run() {
+        panic!("at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+    }
+}
+
+#[test]
+fn a_region_whose_heartbeats_fall_between_large_requests_has_its_rate_back() {
+    if let Err(violation) = World::new(958_127).run() {
+        panic!("at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+    }
+}
+
+#[test]
 fn what_a_lost_window_can_have_come_to_is_counted_before_it_is_echoed() {
     for seed in [269_974, 441_934] {
         if let Err(violation) = World::new(seed).run() {

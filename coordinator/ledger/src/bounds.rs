@@ -50,7 +50,8 @@ impl Ledger {
         let beyond = limits().map(|limit| self.floors_beyond(policy, limit)).fold(Capacity::ZERO, Capacity::max);
         let pending = self.policies.next.as_ref().map(|next| format!("version {}", next.set.version));
         let alarm = self.alarms_of(&policy.name).next().map(|alarm| alarm.what);
-        let steps = self.regions.values().map(|session| session.steps.total(self.clock.at)).fold(Steps::default(), Steps::and);
+        let at = self.clock.at;
+        let steps = self.regions.values().map(|session| session.steps.total(at)).fold(self.departed.steps.total(at), Steps::and);
         let passed_by = self.passed_by(policy);
         let former_units = self.policies.former_units(policy);
         let [settled, outlived] = self.excesses(policy);
@@ -70,7 +71,8 @@ impl Ledger {
 
     /// The regions that may not know yet that the policy limits something, in words.
     fn passed_by(&self, policy: &Policy) -> Option<String> {
-        let pass_by = |session: &Session| session.decides_by().any(|told| self.policies.pass_by(told, policy));
+        let by_known = |session: &Session| session.decides_by().any(|told| self.policies.pass_by(told, policy));
+        let pass_by = |session: &Session| session.may_go_by_forgotten() || by_known(session);
         let names: Vec<&str> = self.regions.iter().filter(|(_, session)| pass_by(session)).map(|(name, _)| name.as_str()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }

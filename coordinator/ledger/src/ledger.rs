@@ -4,6 +4,7 @@ use crate::alarms::Alarms;
 use crate::allowance::Allowance;
 use crate::budget::BudgetEntry;
 use crate::command::{Author, Command, Outcome};
+use crate::departed::Departed;
 use crate::level::check_level;
 use crate::measured::Measured;
 use crate::policies::PolicyBook;
@@ -51,6 +52,8 @@ pub struct Ledger {
     /// Regions that were named before, and may be again.
     #[serde(default)]
     pub(crate) left: BTreeMap<RegionName, LeftAt>,
+    #[serde(default)]
+    pub(crate) departed: Departed,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -187,6 +190,7 @@ impl Ledger {
             return Outcome::VersionConflict { newest };
         }
         let version = self.policies.propose(set.clone(), by.clone(), &founding.subject_key);
+        self.call_back_named();
         self.wind_down_ending_budgets();
         self.activate_if_confirmed();
         let waits_for = self.pending_policies().map(|(_, regions)| regions).unwrap_or_default();
@@ -227,6 +231,7 @@ impl Ledger {
         let up_to = self.windows_under_active();
         let regions = &self.regions;
         self.policies.activate(|version| regions.values().any(|session| session.may_act_on(version)), up_to);
+        self.let_regions_go();
         let book = &self.policies;
         self.allowances.retain(|id, _| book.active.has(id));
         self.closed.retain(|kind, _| book.active.has_kind(kind));
@@ -238,11 +243,6 @@ impl Ledger {
         for entry in self.budgets.values_mut() {
             entry.shares.retain(|name, _| book.active.set.regions.contains_key(name));
         }
-        // a region that is no longer named is remembered as long as it may admit by a set of former times
-        let floorless = |name: &RegionName, session: &Session| session.told_policies().all(|told| book.leave_nothing_to(name, told));
-        let leaves = |name: &RegionName, session: &Session| !book.active.set.regions.contains_key(name) && floorless(name, session);
-        self.left.extend(self.regions.iter().filter(|(name, s)| leaves(name, s)).map(|(name, s)| (name.clone(), s.left_at())));
-        self.regions.retain(|name, session| !leaves(name, session));
         self.measured.retain(|name, _| book.active.set.policy(name).is_some());
         for session in self.regions.values_mut() {
             session.open.retain(|id| book.active.has(id));

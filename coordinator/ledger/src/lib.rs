@@ -13,6 +13,7 @@ mod allowance;
 mod bounds;
 mod budget;
 pub mod command;
+mod departed;
 mod expiry;
 mod ledger;
 pub mod level;

@@ -66,6 +66,7 @@ impl Ledger {
             self.regions.values_mut().for_each(|session| session.forget_dates(first, drift));
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
             self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
+            self.departed.steps.forget_dates(first);
             if mistake::made(Mistake::NewOfficeEndsSessions) {
                 let all: Vec<RegionName> = self.regions.keys().cloned().collect();
                 all.iter().for_each(|region| self.end_session(region));
@@ -76,14 +77,8 @@ impl Ledger {
 
     /// R1. Refuses with the newest number if this one is not newer.
     fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<(), Number> {
-        let left = &mut self.left;
-        let session = self.regions.entry(beat.region.clone()).or_insert_with(|| {
-            let session = Session::new(beat.agent.clone(), beat.store.clone());
-            match left.remove(&beat.region) {
-                Some(left) => session.returning(left),
-                None => session,
-            }
-        });
+        let begun = || Session::new(beat.agent.clone(), beat.store.clone());
+        let session = self.regions.entry(beat.region.clone()).or_insert_with(begun);
         let returns = session.expired || session.newest == Number::default();
         if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);

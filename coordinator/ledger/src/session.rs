@@ -30,6 +30,10 @@ pub(crate) struct Session {
     /// no more: since when, once an entry has dated it.
     #[serde(default)]
     pub fencing: Option<Option<LeaderTime>>,
+    /// Set for a region that was named before: until it has echoed a response of a greater number
+    /// it may go by a set of that time, which may be forgotten.
+    #[serde(default)]
+    was_told_until: Option<Number>,
     /// True until the region has echoed a response for the first time.
     pub genesis: bool,
     /// The newest response known to be applied, of any session.
@@ -87,6 +91,17 @@ pub(crate) struct Said {
 pub(crate) struct LeftAt {
     newest: Number,
     nonce: u64,
+    /// True if it was fenced, or had been told of no set: then it decides by none.
+    #[serde(default)]
+    decides_by_none: bool,
+}
+
+impl LeftAt {
+    /// What is safe to reckon with of either region.
+    pub fn worse(self, other: Self) -> Self {
+        let newer = if other.newest > self.newest { other } else { self };
+        Self { decides_by_none: self.decides_by_none && other.decides_by_none, ..newer }
+    }
 }
 
 impl Session {
@@ -99,6 +114,7 @@ impl Session {
             expired: false,
             draining: false,
             fencing: None,
+            was_told_until: None,
             genesis: true,
             echo: Number::default(),
             full_from: Number::default(),
@@ -121,12 +137,19 @@ impl Session {
     /// A region that was named before, and comes back: what it sent then stays behind it, and it is
     /// not new.
     pub fn returning(self, left: LeftAt) -> Self {
-        Self { newest: left.newest, nonce: left.nonce, expired: true, genesis: false, ..self }
+        let was_told_until = (!left.decides_by_none).then_some(left.newest);
+        Self { newest: left.newest, nonce: left.nonce, was_told_until, expired: true, genesis: false, ..self }
     }
 
     /// What is kept of it when it leaves.
     pub fn left_at(&self) -> LeftAt {
-        LeftAt { newest: self.newest, nonce: self.nonce }
+        let decides = self.may_go_by_forgotten() || self.decides_by().any(|told| told.active > 0);
+        LeftAt { newest: self.newest, nonce: self.nonce, decides_by_none: !decides }
+    }
+
+    /// True if the region may decide by a set that it was told of before it left, whichever that was.
+    pub fn may_go_by_forgotten(&self) -> bool {
+        self.was_told_until.is_some_and(|newest| self.echo <= newest)
     }
 
     /// When its lease ends, and with it all that rests on its promises, if it is not heard of again.
@@ -277,7 +300,7 @@ impl Session {
     /// The operator's word that the region, whose lease has ended, serves nothing: so it uses no
     /// floor. What it held and lent went the way of every ended lease.
     pub fn fence(&mut self) {
-        self.fencing = None;
+        (self.fencing, self.was_told_until) = (None, None);
         self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
         self.genesis = false;
         if self.newest.session < MAX_EXACT {

@@ -44,7 +44,7 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::PromiseOfUndrained, 464, 6_000),
     tooth(Mistake::NewPolicyInUsedWindow, 21, 300),
     tooth(Mistake::LabelsLeftOut, 177, 3_000),
-    tooth(Mistake::SpentReadEarly, 1_043, 10_000),
+    tooth(Mistake::SpentReadEarly, 419, 6_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

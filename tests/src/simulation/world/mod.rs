@@ -68,8 +68,6 @@ pub struct World {
     hot: Option<usize>,
     faults: Faults,
     requests: (u64, u64),
-    /// Regions that no set named for a while, and that have not caught up yet.
-    was_out: Vec<bool>,
     /// Regions that are to be looked at.
     touched: Vec<bool>,
     ledger_changed: bool,
@@ -140,7 +138,6 @@ impl World {
             hot: None,
             faults: Faults::default(),
             requests: (0, 0),
-            was_out: vec![false; count],
             touched: vec![false; count],
             ledger_changed: false,
             tell: None,
