@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long a region may go on without being heard.
-pub const LEASE: Duration = Duration::from_secs(3);
+/// How long a region may go on without being heard: as long as the product's default. A heartbeat that is
+/// handed on to a leader across an ocean takes most of a second, and one is given up after a second.
+pub const LEASE: Duration = Duration::from_secs(5);
 
 /// How often an agent is to be heard.
 pub const HEARTBEAT: Duration = Duration::from_millis(300);

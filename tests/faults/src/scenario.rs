@@ -44,10 +44,10 @@ impl Scenario {
     /// One fault, for as long as makes it worst: longer than a lease, or than a window.
     pub fn single(fault: Fault, round_trip: Duration, seed: u64) -> Self {
         let lasts = match fault {
-            Fault::LeaderKilled | Fault::DiskFull | Fault::DiskFails | Fault::FollowerDiskFails => LEASE,
+            Fault::LeaderKilled | Fault::DiskFull | Fault::DiskFails | Fault::FollowerDiskFails => LEASE / 2,
             Fault::Resets | Fault::StoreResets(_) | Fault::RollingRestart => Duration::ZERO,
             Fault::StoreKilled(_) | Fault::AgentKilled(_) => Duration::from_millis(500),
-            _ => 2 * LEASE,
+            _ => LEASE + LEASE / 2,
         };
         let name = format!("{fault}, {} ms", round_trip.as_millis());
         Self { name, seed, round_trip, steps: vec![Step { at: BEFORE, lasts, fault }] }
@@ -76,7 +76,7 @@ impl Scenario {
         any.retain(|fault| *fault != Fault::RollingRestart);
         let fault = any[rng.usize(0..any.len())];
         let most = SPAN.as_millis() as u64;
-        let lasts = [LEASE / 3, LEASE, 2 * LEASE][rng.usize(0..3)];
+        let lasts = [LEASE / 5, LEASE / 2, LEASE + LEASE / 2][rng.usize(0..3)];
         Step { at: BEFORE + Duration::from_millis(rng.u64(0..most)), lasts, fault }
     }
 }

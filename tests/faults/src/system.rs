@@ -1,7 +1,7 @@
 //! Three coordinators, and three regions with agents and a Redis each: processes behind proxies.
 
 use crate::callers::Roster;
-use crate::configuration::{self, LEASE};
+use crate::configuration;
 use crate::disk::{Disk, Failure, Shim};
 use crate::places::{NODES, Place, REGIONS};
 use crate::ports::Port;
@@ -256,17 +256,6 @@ impl System {
                     renewed |= since.zip(age).is_some_and(|(since, age)| age < since.elapsed());
                 }
                 renewed.then_some(())
-            })
-            .await;
-        }
-    }
-
-    /// Waits until no region may go by a lease any more.
-    pub async fn outwait_leases(&self) {
-        for region in REGIONS {
-            until(&format!("{region} is on its floor"), PATIENCE + LEASE, async || {
-                let status = self.status(self.agents(region)[0]).await?;
-                (status.mode == "floor").then_some(())
             })
             .await;
         }

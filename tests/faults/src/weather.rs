@@ -105,13 +105,6 @@ impl Climate {
         state.tell();
     }
 
-    /// Everything is over.
-    pub fn heal(&self) {
-        let mut state = self.state();
-        state.troubles.clear();
-        state.tell();
-    }
-
     /// Resets all connections that there are between these and those.
     pub fn storm(&self, these: &[Place], those: &[Place]) {
         let state = self.state();

@@ -16,23 +16,30 @@ async fn expect_unbroken(scenario: Scenario) {
     assert!(report.broken.is_empty(), "{report}");
 }
 
+fn step(at_ms: u64, lasts: Duration, fault: Fault) -> Step {
+    Step { at: Duration::from_millis(at_ms), lasts, fault }
+}
+
+fn composed(name: &str, seed: u64, steps: Vec<Step>) -> Scenario {
+    Scenario { name: name.to_owned(), seed, round_trip: ROUND_TRIPS[0], steps }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_isolated_grants_nothing_that_another_grants() {
-    expect_unbroken(Scenario::single(Fault::LeaderIsolated, ROUND_TRIPS[0], 1)).await;
+    expect_unbroken(composed("isolated", 1, vec![step(1_500, LEASE + LEASE / 5, Fault::LeaderIsolated)])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn coordinators_that_were_far_apart_for_a_while_go_on() {
-    expect_unbroken(Scenario::single(Fault::CoordinatorsFar, ROUND_TRIPS[0], 2)).await;
+    expect_unbroken(composed("far apart", 2, vec![step(1_500, LEASE / 2, Fault::CoordinatorsFar)])).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_region_that_hears_nothing_a_store_that_loses_all_and_a_disk_that_fails() {
-    let step = |at: u64, lasts: Duration, fault| Step { at: Duration::from_millis(at), lasts, fault };
     let steps = vec![
-        step(1_500, LEASE * 3 / 2, Fault::RegionDeaf("us")),
-        step(2_500, Duration::from_millis(500), Fault::StoreKilled("eu")),
+        step(1_500, LEASE + LEASE / 5, Fault::RegionDeaf("us")),
+        step(2_500, LEASE / 10, Fault::StoreKilled("eu")),
         step(3_500, LEASE / 2, Fault::DiskFails),
     ];
-    expect_unbroken(Scenario { name: "several at once".to_owned(), seed: 3, round_trip: ROUND_TRIPS[0], steps }).await;
+    expect_unbroken(composed("several at once", 3, steps)).await;
 }
