@@ -56,6 +56,7 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
     let lease = app.node.read(|ledger| ledger.founding().map_or(Duration::ZERO, |founding| founding.lease));
     app.claims.check(&heartbeat, credential, lease, Instant::now())?;
     let (region, nonce) = (heartbeat.region.clone(), heartbeat.nonce);
+    let _turn = app.room.proposal().await?;
     // R1 is held in the log; here it spares the log what a repeated heartbeat would cost
     if let Some(newest) = app.node.read(|ledger| ledger.overtaken(&heartbeat)) {
         if app.ailing.hear(&heartbeat) {

@@ -16,13 +16,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const WAITING: usize = 64;
 /// A view that has waited so long for its turn is refused.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Heartbeats under way; more are refused. Each waits for the log, so this is what a slow disk piles up.
+/// Heartbeats under way; more are refused.
 const HEARTBEATS: usize = 4_096;
+/// Heartbeats that wait for the log at once. What is in the log costs as much whether its agent still
+/// waits for the answer or not; what waits outside costs nothing.
+const PROPOSALS: usize = 128;
+/// A heartbeat that has waited so long for its turn is refused: its agent gives up after a second.
+const HEARTBEAT_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How much may be under way.
 #[derive(Debug)]
 pub struct Room {
     heartbeats: Arc<Semaphore>,
+    proposals: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     turns: Arc<Semaphore>,
     patience: Duration,
@@ -39,7 +45,7 @@ impl Default for Room {
 impl Room {
     fn new(heartbeats: usize, waiting: usize, turns: usize, patience: Duration) -> Self {
         let places = |n| Arc::new(Semaphore::new(n));
-        Self { heartbeats: places(heartbeats), waiting: places(waiting), turns: places(turns), patience }
+        Self { heartbeats: places(heartbeats), proposals: places(PROPOSALS), waiting: places(waiting), turns: places(turns), patience }
     }
 
     /// A place for one heartbeat.
@@ -49,6 +55,17 @@ impl Room {
     pub fn heartbeat(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let place = self.heartbeats.clone().try_acquire_owned();
         place.map_err(|_| Refusal::overloaded("too many heartbeats are under way"))
+    }
+
+    /// A turn for one heartbeat to be put to the log.
+    ///
+    /// # Errors
+    /// If none has come in time.
+    pub async fn proposal(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        match tokio::time::timeout(HEARTBEAT_PATIENCE, self.proposals.clone().acquire_owned()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            _ => Err(Refusal::overloaded("the log does not take as many heartbeats as there are")),
+        }
     }
 
     /// A turn for one view.
@@ -107,6 +124,18 @@ mod tests {
         for _ in 0..2 {
             assert!(room.view().await.is_err());
         }
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_too_many_for_the_log_is_refused_before_its_agent_gives_up() {
+        let room = Room::new(1, 1, 1, LONG);
+        let mut turns = Vec::new();
+        for _ in 0..PROPOSALS {
+            turns.push(room.proposal().await.expect("a turn"));
+        }
+        assert!(room.proposal().await.is_err());
+        turns.pop();
+        assert!(room.proposal().await.is_ok());
     }
 
     #[test]
