@@ -66,18 +66,39 @@ struct Use {
     runs_out: bool,
     /// True if it refused, or less than half the burst remained, since the last report.
     scarce: bool,
-    /// The largest cost that the region's share could not hold.
+    /// What the region's share could not hold.
     large: Option<Large>,
 }
 
-/// A cost that a share could not hold.
-#[derive(Clone, Copy, Debug)]
+/// Costs that a share could not hold.
+#[derive(Clone, Debug)]
 struct Large {
-    cost: MicroTokens,
-    /// What the share held then.
+    /// What the share held when the first of them was asked for.
     share: MicroTokens,
-    /// Until when somebody may ask for it again.
-    until: LocalTime,
+    /// Each with until when somebody may ask for it again; the larger of two is forgotten first.
+    costs: Vec<(MicroTokens, LocalTime)>,
+}
+
+impl Large {
+    /// Remembers a cost, unless one as large is remembered for as long.
+    fn note(&mut self, cost: MicroTokens, until: LocalTime) {
+        if self.costs.iter().any(|(other, longer)| *other >= cost && *longer >= until) {
+            return;
+        }
+        self.costs.retain(|(other, longer)| *other > cost || *longer > until);
+        self.costs.push((cost, until));
+        self.costs.sort_unstable_by(|a, b| b.cmp(a));
+        if self.costs.len() > MOST_LARGE
+            && let Some((_, until)) = self.costs.pop()
+            && let Some((_, longest)) = self.costs.last_mut()
+        {
+            *longest = until.max(*longest);
+        }
+    }
+
+    fn largest(&self) -> MicroTokens {
+        self.costs.first().map(|(cost, _)| *cost).unwrap_or_default()
+    }
 }
 
 /// How long to wait for something that the region's present share cannot hold: until capacity
@@ -96,6 +117,9 @@ pub fn wait_for_large(limit: Limit, cost: MicroTokens) -> Duration {
     };
     ARRIVES.saturating_add(refills)
 }
+
+/// So many large costs of a budget are told apart.
+const MOST_LARGE: usize = 4;
 
 impl DemandTracker {
     /// Counts one decision on one charge. True if a heartbeat should not wait for its time: the
@@ -141,6 +165,7 @@ impl DemandTracker {
         self.budgets.retain(|budget, entry| {
             let Some(period) = period(budget) else { return false };
             entry.settle(now, period);
+            entry.forget_large(now);
             let pressed = entry.scarce || entry.estimate.asked_of_late().0 >= entry.burst.0 / PRESSED;
             if worth(budget).is_none_or(|least| pressed && entry.told >= least.max(NEGLIGIBLE) || entry.large.is_some()) {
                 reports.push(entry.report(budget));
@@ -186,11 +211,10 @@ impl Use {
     fn note_large(&mut self, now: LocalTime, charge: &Charge, decision: &LimitDecision) {
         let (cost, share) = (charge.cost, decision.capacity.burst);
         let until = now.after(wait_for_large(charge.limit, cost).saturating_mul(2).saturating_add(RETURNS));
-        match &mut self.large {
-            // a loan may have come; it is still needed
-            Some(large) if cost > large.share => (large.cost, large.until) = (large.cost.max(cost), large.until.max(until)),
-            None if cost > share => self.large = Some(Large { cost, share, until }),
-            _ => {}
+        // a loan may have come; it is still needed
+        let beyond = self.large.as_ref().map_or(share, |large| large.share);
+        if cost > beyond {
+            self.large.get_or_insert_with(|| Large { share, costs: Vec::new() }).note(cost, until);
         }
     }
 
@@ -208,7 +232,14 @@ impl Use {
         if self.refuses && wanted > self.told || wanted.0.abs_diff(self.told.0) > band || demand == MicroTokens::ZERO {
             (self.told, self.seen) = (wanted, seen);
         }
-        self.large = self.large.filter(|large| now < large.until);
+    }
+
+    fn forget_large(&mut self, now: LocalTime) {
+        let Some(large) = &mut self.large else { return };
+        large.costs.retain(|(_, until)| now < *until);
+        if large.costs.is_empty() {
+            self.large = None;
+        }
     }
 
     fn has_fallen(&mut self, now: LocalTime, period: Duration) -> bool {
@@ -224,7 +255,7 @@ impl Use {
             admitted: self.admitted,
             refused: self.refused,
             estimated: self.estimated,
-            largest: self.large.map(|large| large.cost).unwrap_or_default(),
+            largest: self.large.as_ref().map(Large::largest).unwrap_or_default(),
         }
     }
 }

@@ -14,6 +14,9 @@ const PART_OF_RATE: u64 = 8;
 /// from the lendable bursts of others, the least busy first. A region either gets all that it
 /// lacks or nothing; if not all can be served, those that ask now take turns, and those whose clients
 /// may come back are served with what is left.
+///
+/// A region whose largest cost is out of reach has smaller ones too, and without a token of burst
+/// no rate can be used: so much it gets of what nobody else was served with.
 pub(super) fn serve_large_costs(situation: &Situation, parties: &[Party<'_>], flows: &mut Flows) {
     let hungry = (0..parties.len()).filter(|i| is_hungry(parties[*i]));
     let (mut asking, waiting): (Vec<usize>, Vec<usize>) = hungry.partition(|i| parties[*i].1.demand > MicroTokens::ZERO);
@@ -21,9 +24,14 @@ pub(super) fn serve_large_costs(situation: &Situation, parties: &[Party<'_>], fl
     asking.rotate_left(usize::try_from(first).unwrap_or_default());
     let mut lenders: Vec<usize> = (0..parties.len()).filter(|i| parties[*i].1.live).collect();
     lenders.sort_by_key(|i| (parties[*i].1.demand, *i));
-    for borrower in asking.into_iter().chain(waiting) {
-        if serve(parties, flows, borrower, &lenders) {
-            lenders.retain(|lender| *lender != borrower);
+    for borrower in asking.iter().chain(&waiting) {
+        if serve(parties, flows, (*borrower, parties[*borrower].1.largest), &lenders) {
+            lenders.retain(|lender| lender != borrower);
+        }
+    }
+    for borrower in asking {
+        if flows.burst_of(borrower, parties[borrower].1) < MicroTokens::TOKEN {
+            serve(parties, flows, (borrower, MicroTokens::TOKEN), &lenders);
         }
     }
 }
@@ -34,9 +42,9 @@ fn is_hungry((_, claim): Party<'_>) -> bool {
 }
 
 /// True if the region has what it needs.
-fn serve(parties: &[Party<'_>], flows: &mut Flows, borrower: usize, lenders: &[usize]) -> bool {
+fn serve(parties: &[Party<'_>], flows: &mut Flows, (borrower, needed): (usize, MicroTokens), lenders: &[usize]) -> bool {
     let claim = parties[borrower].1;
-    let mut lacks = whole_tokens_up(claim.largest.saturating_sub(flows.burst_of(borrower, claim)));
+    let mut lacks = whole_tokens_up(needed.saturating_sub(flows.burst_of(borrower, claim)));
     let from_pool = lacks.min(flows.pool_left.burst);
     lacks = lacks.saturating_sub(from_pool);
     let mut loans = Vec::new();

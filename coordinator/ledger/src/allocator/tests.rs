@@ -122,3 +122,25 @@ fn no_capacity_is_idle_while_somebody_who_can_use_it_lacks_it() {
         }
     }
 }
+
+#[test]
+fn a_region_whose_largest_cost_is_out_of_reach_has_a_token_for_smaller_ones() {
+    let token = MicroTokens::TOKEN.0;
+    // of a limit of two tokens at once the other keeps a part that it may not lend
+    let asks = Claim { demand: MicroTokens(40), largest: MicroTokens(2 * token), weight: 1, live: true, ..Claim::default() };
+    let idle = Claim { floor: cap(30, token * 6 / 5), lendable: cap(20, token), weight: 1, live: true, ..Claim::default() };
+    let claims = BTreeMap::from([(region("asks"), asks), (region("idle"), idle)]);
+    let pool = cap(10, token * 4 / 5);
+    let situation = Situation { limit: cap(40, 2 * token), pool, claims, ..Situation::default() };
+    let targets = plan(&situation);
+    check_conserved(&targets, &situation);
+    let has = entitlement(&targets, &situation, &region("asks"));
+    assert_eq!(has, cap(30, token));
+    // one that can be served is not robbed of its burst for that
+    let mut contended = situation.clone();
+    let served = Claim { largest: MicroTokens(token), ..contended.claims[&region("asks")].clone() };
+    contended.claims.insert(region("also"), served);
+    let targets = plan(&contended);
+    check_conserved(&targets, &contended);
+    assert_eq!(entitlement(&targets, &contended, &region("also")).burst, MicroTokens::TOKEN);
+}

@@ -271,6 +271,23 @@ fn a_cost_that_no_share_holds_is_remembered_until_it_was_to_come_back() {
 }
 
 #[test]
+fn smaller_costs_do_not_keep_a_large_one_in_memory() {
+    let mut world = World::new(1);
+    world.count(500, &left(100, false));
+    for (second, cost) in (0..20).zip([200, 300].into_iter().cycle()) {
+        let expected = if second < 15 { 500 } else { 300 };
+        world.count(cost, &left(100, false));
+        assert_eq!(world.reports()[0].largest, tokens(expected), "after {second} s");
+        world.rest(1_000);
+    }
+    let mut large = Large { share: MicroTokens::ZERO, costs: Vec::new() };
+    for n in 0..100 {
+        large.note(tokens(100 - n), world.now().after(Duration::from_secs(n)));
+    }
+    assert_eq!((large.costs.len(), large.largest()), (MOST_LARGE, tokens(100)), "in bounded memory");
+}
+
+#[test]
 fn many_subjects_do_not_make_a_heartbeat_too_large() {
     let mut tracker = DemandTracker::default();
     let now = |ms| LocalTime::ZERO.after(Duration::from_millis(ms));

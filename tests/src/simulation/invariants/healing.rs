@@ -49,13 +49,20 @@ fn unhealed(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot
     let terms = watch.terms(0).filter(|terms| terms.limit.shape() != Shape::Allowance)?;
     let target = target(ledger, terms, regions, hot)?;
     let has = watch.usable(hot, 0).total();
-    // without a token of burst no rate can be used, and of so few regions take turns; more of it
-    // may be kept for a large cost elsewhere
-    let few = terms.whole.burst.tokens_floor() < 4 * regions.len() as u64 || target.burst < MicroTokens::TOKEN;
+    // without a token of burst no rate can be used
+    let few = burst_within_reach(ledger, terms, regions, hot) < MicroTokens::TOKEN;
     // the allocator leaves as it is what lacks less than a sixteenth
     let nearly = MicroTokens(target.rate.0 - target.rate.0 / 16);
     let reached = few || has.rate >= nearly && has.burst >= MicroTokens::TOKEN;
     (!reached).then(|| format!("{} can use {has:?} of {}; wanted is {target:?}", regions[hot].name, terms.budget))
+}
+
+/// What the one region that asks may save up at most: its floor, the pool, and what others may lend.
+fn burst_within_reach(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize) -> MicroTokens {
+    let Some(policy) = ledger.active_policies().policy(&terms.budget.policy) else { return MicroTokens::ZERO };
+    let lenders = (0..regions.len()).filter(|r| *r != hot);
+    let lendable: Capacity = lenders.map(|r| policy.lendable_of(terms.floors[r])).sum();
+    terms.floors[hot].plus(terms.pool).plus(lendable).burst
 }
 
 /// What the allocator is to give the one region that asks for all of it: its floor, the pool, and
