@@ -16,3 +16,5 @@ mod listener;
 mod metrics;
 pub mod raft;
 pub mod server;
+#[cfg(feature = "testing")]
+pub mod testing;

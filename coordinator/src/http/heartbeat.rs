@@ -95,7 +95,8 @@ struct Version {
     protocol: u16,
 }
 
-fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
+/// A heartbeat of this region, if it keeps within all that the log takes.
+pub(crate) fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
     let version = |content| serde_json::from_slice(content).map_or(PROTOCOL, |v: Version| v.protocol);
     let heartbeat: Heartbeat = match body::json(content) {
         Ok(heartbeat) => heartbeat,

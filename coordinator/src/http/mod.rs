@@ -38,6 +38,8 @@ mod roles;
 mod shed;
 mod views;
 
+#[cfg(feature = "testing")]
+pub(crate) use heartbeat::read as read_heartbeat;
 pub use roles::Access;
 
 use crate::forward::Forwarder;

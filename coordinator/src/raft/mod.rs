@@ -20,6 +20,8 @@ mod errors;
 mod format;
 mod formation;
 mod log_store;
+#[cfg(feature = "testing")]
+pub(crate) mod messages;
 mod network;
 mod node;
 mod office;

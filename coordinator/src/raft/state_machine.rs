@@ -141,7 +141,7 @@ struct Levelled {
 }
 
 /// The ledger in a snapshot, unless it is of a level that this program does not know.
-fn ledger_of(snapshot: &[u8]) -> io::Result<Ledger> {
+pub(super) fn ledger_of(snapshot: &[u8]) -> io::Result<Ledger> {
     let Levelled { level } = format::decode(snapshot)?;
     check_level(level).map_err(unsupported)?;
     Ok(format::decode(snapshot)?)

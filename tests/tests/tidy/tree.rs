@@ -13,8 +13,8 @@ pub struct TextFile {
     pub executable: bool,
 }
 
-/// Folders that are not ours to tidy: built, fetched, or written by others.
-const FOREIGN: [&str; 3] = ["target", "node_modules", "vendor"];
+/// Folders that are not ours to tidy: built, fetched, written by others, or wrong on purpose.
+const FOREIGN: [&str; 4] = ["target", "node_modules", "vendor", "__fuzz__"];
 
 /// Hidden folders that are ours; all others belong to somebody's tools.
 const OURS: [&str; 3] = [".ci", ".config", ".github"];
