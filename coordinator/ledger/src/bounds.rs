@@ -2,6 +2,8 @@
 
 use crate::Ledger;
 use crate::budget::Share;
+use crate::departed::Exceeded;
+use crate::recent::Together;
 use crate::session::Session;
 use crate::terms::Terms;
 use crate::view::{Now, millis};
@@ -10,7 +12,7 @@ use quorate_shared::bound::{Circumstances, Held, Steps, bound};
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::Capacity;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -54,19 +56,17 @@ impl Ledger {
         let steps = self.regions.values().map(|session| session.steps.total(at)).fold(self.departed.steps.total(at), Steps::and);
         let passed_by = self.passed_by(policy);
         let former_units = self.policies.former_units(policy);
-        let [settled, outlived] = self.excesses(policy);
+        let Exceeded { settled, outlived } = self.exceeded(policy);
         let quiet = Circumstances::quiet(limits(), beyond);
         let held = quiet.held.map(|held| Held { outlived, ..held });
         Circumstances { steps, pending, passed_by, alarm, former_units, settled, held, ..quiet }
     }
 
-    /// What one budget may have used beyond its limit, all regions together: settled beyond estimates, and slots that ended.
-    fn excesses(&self, policy: &Policy) -> [MicroTokens; 2] {
-        let all = self.regions.values().flat_map(|session| &session.store.excesses);
-        let of = all.filter(|excess| excess.policy == policy.name);
-        of.fold([MicroTokens::ZERO; 2], |[settled, outlived], excess| {
-            [settled.saturating_add(excess.settled), outlived.saturating_add(excess.outlived)]
-        })
+    /// What one budget may have used beyond its limit, all regions together, those that have left too.
+    fn exceeded(&self, policy: &Policy) -> Exceeded {
+        let reported = self.regions.values().flat_map(|session| &session.store.excesses);
+        let of = reported.filter(|excess| excess.policy == policy.name).map(Exceeded::from);
+        of.fold(self.departed.exceeded(&policy.name, self.clock.at), Exceeded::together)
     }
 
     /// The regions that may not know yet that the policy limits something, in words.

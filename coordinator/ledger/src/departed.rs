@@ -3,13 +3,15 @@
 //! theirs may still decide by the sets that it was told of.
 
 use crate::Ledger;
-use crate::recent::LastHour;
+use crate::recent::{LastHour, Together};
 use crate::session::{LeftAt, Session};
 use quorate_shared::bound::Steps;
-use quorate_shared::heartbeat::StoreReport;
-use quorate_shared::names::RegionName;
+use quorate_shared::heartbeat::{Excess, StoreReport};
+use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::time::LeaderTime;
+use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// So many regions are told apart. Of more the worst of all is remembered, and taken for what is known of
 /// any region that is not known otherwise.
@@ -21,6 +23,41 @@ pub(crate) struct Departed {
     rest: Option<LeftAt>,
     /// Steps of their stores' clocks.
     pub steps: LastHour<Steps>,
+    /// What they used beyond limits, of policies that are in force.
+    #[serde(default)]
+    excesses: BTreeMap<PolicyName, LastHour<Exceeded>>,
+}
+
+/// What one budget was used beyond its limit: settled beyond estimates, and slots that ended. Of two regions both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Exceeded {
+    pub settled: MicroTokens,
+    pub outlived: MicroTokens,
+}
+
+impl Together for Exceeded {
+    fn together(self, other: Self) -> Self {
+        Self { settled: self.settled.saturating_add(other.settled), outlived: self.outlived.saturating_add(other.outlived) }
+    }
+}
+
+impl From<&Excess> for Exceeded {
+    fn from(excess: &Excess) -> Self {
+        Self { settled: excess.settled, outlived: excess.outlived }
+    }
+}
+
+impl Departed {
+    /// Of one policy, within the last hour.
+    pub fn exceeded(&self, policy: &PolicyName, at: LeaderTime) -> Exceeded {
+        self.excesses.get(policy).map(|hour| hour.total(at)).unwrap_or_default()
+    }
+
+    /// A new office: see [`LastHour::forget_dates`].
+    pub fn forget_dates(&mut self, first: LeaderTime) {
+        self.steps.forget_dates(first);
+        self.excesses.values_mut().for_each(|hour| hour.forget_dates(first));
+    }
 }
 
 impl Ledger {
@@ -40,6 +77,11 @@ impl Ledger {
         let steps = session.steps.total(at);
         if steps.count > 0 {
             self.departed.steps.note(steps, at);
+        }
+        let active = &self.policies.active.set;
+        self.departed.excesses.retain(|policy, _| active.policy(policy).is_some());
+        for excess in session.store.excesses.iter().filter(|excess| active.policy(&excess.policy).is_some()) {
+            self.departed.excesses.entry(excess.policy.clone()).or_default().note(excess.into(), at);
         }
         self.left.insert(name, session.left_at());
         while self.left.len() > MOST {
@@ -178,6 +220,18 @@ mod tests {
         assert!(before.is_some_and(|bound| bound > 0.0));
         leave(&mut world);
         assert_eq!(world.bound(0).bound.overshoot_bound, before);
+    }
+
+    #[test]
+    fn what_was_used_beyond_a_limit_counts_though_its_region_leaves() {
+        let mut world = World::new(100, 1_000_000);
+        world.beat("us", 100, 0);
+        let excess =
+            |policy: &str| Excess { policy: policy.parse().expect("a name"), settled: MicroTokens(7_000_000), outlived: MicroTokens::ZERO };
+        let store = StoreReport { kind: "memory".into(), healthy: true, excesses: vec![excess("p"), excess("gone")] };
+        world.ledger.remember(name("eu"), Session::new(String::new(), store), at(200));
+        assert_eq!(world.bound(0).bound.overshoot_bound, Some(7.0));
+        assert_eq!(world.ledger.departed.excesses.len(), 1, "of policies that are in force");
     }
 
     #[test]

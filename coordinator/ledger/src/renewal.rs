@@ -66,7 +66,7 @@ impl Ledger {
             self.regions.values_mut().for_each(|session| session.forget_dates(first, drift));
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
             self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
-            self.departed.steps.forget_dates(first);
+            self.departed.forget_dates(first);
             if mistake::made(Mistake::NewOfficeEndsSessions) {
                 let all: Vec<RegionName> = self.regions.keys().cloned().collect();
                 all.iter().for_each(|region| self.end_session(region));
