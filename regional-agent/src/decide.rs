@@ -182,7 +182,10 @@ impl Region {
             match self.store.decide(&question, &keep, until).await {
                 Ok(Said::First { reply: Reply::Decided(decision), remembered }) if self.counts(&basis, &question, &decision) => {
                     self.metrics.attempt(keep.attempt.is_some(), remembered);
-                    return Ok(self.conclude(&question, last, decision, &keep));
+                    self.note_by_store();
+                    let topped_up = self.top_up(&basis, &question, decision, &keep, until).await;
+                    let verdict = self.conclude(&question, last, topped_up.decision.clone(), &keep);
+                    return Ok(topped_up.mark(verdict));
                 }
                 Ok(Said::Again(again)) if self.counts_again(&basis, &question, &again) => {
                     return Ok(self.repeat(&question, last, again, until).await);
@@ -228,7 +231,7 @@ impl Region {
 
     /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`. What
     /// was charged for one that does not count stays charged.
-    fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
+    pub(crate) fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
         let used_lease = question.view.leased && decision.limits.iter().any(|l| l.used_lease);
         !(decision.allowed && used_lease) || self.clock.now() < basis.horizon
     }
@@ -319,7 +322,7 @@ fn keep_of(request: &Request, question: &Question) -> Result<Keep, DecideError> 
     Ok(Keep { beside: Beside { hold, slot }, attempt: request.attempt })
 }
 
-fn takes_slots(charge: &Charge) -> bool {
+pub(crate) fn takes_slots(charge: &Charge) -> bool {
     matches!(charge.limit, Limit::Concurrency { .. }) && charge.cost > MicroTokens::ZERO
 }
 

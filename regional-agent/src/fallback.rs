@@ -17,6 +17,8 @@ pub const OPEN_FOR: Duration = Duration::from_secs(60);
 pub enum Fallback {
     /// Everything passes, at most for so long from now; `None`: refusals are not enforced anyway.
     Open(Option<Duration>),
+    /// What fits in what is set aside for this agent passes.
+    Emergency,
     /// Nothing passes.
     Closed,
 }
@@ -26,6 +28,7 @@ impl Fallback {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Open(_) => "open",
+            Self::Emergency => "emergency",
             Self::Closed => "closed",
         }
     }
@@ -47,7 +50,7 @@ impl Fallbacks {
 
     /// How a policy answers by now, of a store that has failed for so long.
     ///
-    /// An emergency budget belongs where a policy is closed because it asks for one, or is open no longer.
+    /// Where it is closed because it asks for emergency, or is open no longer, what is set aside may decide.
     pub fn of(&self, asked: OnStoreFailure, enforced: bool, failing_for: Duration) -> Fallback {
         let left = self.open_for.saturating_sub(failing_for);
         match asked {
@@ -74,6 +77,14 @@ impl Region {
     /// The answer to a request that met these policies while the store cannot be asked, for a `reason`.
     pub(crate) fn without_store(&self, request: &Request, matched: Vec<Matched>, reason: String) -> Result<Verdict, DecideError> {
         let failing_for = self.store.failing_for().unwrap_or_default();
+        let answer = |m: &Matched| self.fallbacks.of(m.on_store_failure, m.charge.enforced, failing_for);
+        if let Some(verdict) = self.by_itself(request, &matched, |m| matches!(answer(m), Fallback::Open(_))) {
+            for met in &matched {
+                let given = answer(met);
+                self.metrics.fallback(&met.policy, if given == Fallback::Closed { Fallback::Emergency } else { given });
+            }
+            return Ok(verdict);
+        }
         let mut closed: Vec<PolicyName> = Vec::new();
         let mut open: Vec<PolicyDecision> = Vec::new();
         let none_matched = matched.is_empty();
@@ -85,7 +96,7 @@ impl Region {
             }
             match answer {
                 Fallback::Open(_) => open.push(policy_decision(met, DecisionMode::Open, None)),
-                Fallback::Closed => closed.push(met.policy),
+                Fallback::Closed | Fallback::Emergency => closed.push(met.policy),
             }
         }
         if none_matched || !closed.is_empty() {
@@ -95,17 +106,22 @@ impl Region {
     }
 }
 
-/// How each of these policies answers at present, of a store that has failed for so long.
+/// How each of these policies answers at present, of a store that has failed for so long; `seated` if something is set
+/// aside for this agent.
 pub(crate) fn present<'a>(
     fallbacks: &Fallbacks,
     policies: impl Iterator<Item = (&'a PolicyName, OnStoreFailure)>,
     failing_for: Duration,
+    seated: bool,
 ) -> Vec<FallbackStatus> {
     let status = |(policy, asked): (&PolicyName, OnStoreFailure)| {
-        let answer = fallbacks.of(asked, true, failing_for);
+        let answer = match fallbacks.of(asked, true, failing_for) {
+            Fallback::Closed if seated && asked != OnStoreFailure::Closed => Fallback::Emergency,
+            answer => answer,
+        };
         let left = match answer {
             Fallback::Open(left) => left,
-            Fallback::Closed => None,
+            Fallback::Closed | Fallback::Emergency => None,
         };
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         FallbackStatus { policy: policy.to_string(), answer: answer.name().to_owned(), left_ms }

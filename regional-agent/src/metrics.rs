@@ -47,6 +47,7 @@ struct Series {
     settlements: Counter,
     returned_tokens: Counter<f64, AtomicU64>,
     owed_tokens: Counter<f64, AtomicU64>,
+    by_itself: Counter,
     store_clock_steps: Counter,
     store_clock_stepped: Counter<f64, AtomicU64>,
     lease_horizon: Gauge<f64, AtomicU64>,
@@ -79,6 +80,7 @@ impl Metrics {
             settlements: Counter::default(),
             returned_tokens: Counter::default(),
             owed_tokens: Counter::default(),
+            by_itself: Counter::default(),
             store_clock_steps: Counter::default(),
             store_clock_stepped: Counter::default(),
             lease_horizon: Gauge::default(),
@@ -158,6 +160,11 @@ impl Metrics {
         self.0.heartbeats.get_or_create(&HeartbeatLabels { result }).inc();
     }
 
+    /// Counts a time that the agent began to decide without its store, by what was set aside for it.
+    pub fn spends_by_itself(&self) {
+        self.0.by_itself.inc();
+    }
+
     /// Counts a forward step of the store's clock.
     pub fn store_clock_step(&self, step: Duration) {
         self.0.store_clock_steps.inc();
@@ -200,7 +207,7 @@ impl Series {
         let took = "Time from a request's attributes to its verdict";
         r.register_with_unit("decision_duration", took, Unit::Seconds, self.decision_seconds.clone());
         r.register("store_errors", "Questions that the region's store did not answer", self.store_errors.clone());
-        let fallbacks = "Answers of each policy without the region's store: open (it passed) or closed (it did not)";
+        let fallbacks = "Answers of each policy without the region's store: open (it passed), emergency (decided by what is set aside) or closed (it did not pass)";
         r.register("store_fallbacks", fallbacks, self.store_fallbacks.clone());
         r.register("store_losses", "Times that the state of the region's store counted as lost", self.store_losses.clone());
         let warnings = "1 if the region's store may lose state by its configuration: eviction, persistence";
@@ -214,6 +221,8 @@ impl Series {
         r.register("settlement_returned_tokens", returned, self.returned_tokens.clone());
         let owed = "Tokens that were used beyond an estimate and were not there to be taken";
         r.register("settlement_owed_tokens", owed, self.owed_tokens.clone());
+        let by_itself = "Times that this agent began to spend what was set aside for it, since the store could not be asked";
+        r.register("emergencies", by_itself, self.by_itself.clone());
         r.register("store_clock_steps", "Forward steps of the store's clock", self.store_clock_steps.clone());
         let stepped = "By how much the store's clock stepped forward, at most, all steps together";
         r.register_with_unit("store_clock_stepped", stepped, Unit::Seconds, self.store_clock_stepped.clone());

@@ -1,7 +1,7 @@
 //! The policy sets that an agent has read, kept on its disk so that a restart without any
 //! coordinator still knows the floors.
 
-use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::matching::{Holder, PolicyTable};
 use quorate_shared::heartbeat::{FormerSet, PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
@@ -142,14 +142,34 @@ impl PolicyShelf {
 
     /// The table of the sets in force, if they have been read.
     pub fn table(&self, region: &RegionName, in_force: PoliciesInForce) -> Option<PolicyTable> {
+        self.table_of(Holder::Region(region), in_force)
+    }
+
+    /// The same, of what is set aside for an agent of the region.
+    pub fn seat_table(&self, region: &RegionName, seat: u32, in_force: PoliciesInForce) -> Option<PolicyTable> {
+        self.table_of(Holder::Seat(region, seat), in_force)
+    }
+
+    /// How many agents of the region may have a seat by these sets.
+    pub fn seats(&self, region: &RegionName, in_force: PoliciesInForce) -> u32 {
+        let active = self.content.sets.get(&in_force.active);
+        active.and_then(|set| set.regions.get(region)).map_or(0, |region| region.agents)
+    }
+
+    /// True if former sets bear on windows that began under them.
+    pub fn has_former(&self) -> bool {
+        !self.content.former.is_empty()
+    }
+
+    fn table_of(&self, holder: Holder<'_>, in_force: PoliciesInForce) -> Option<PolicyTable> {
         let active = self.content.sets.get(&in_force.active)?;
         let next = match in_force.next {
             Some(version) => Some(self.content.sets.get(&version)?),
             None => None,
         };
         let former = self.content.former.iter().map(|former| (former.clone(), self.content.sets.get(&former.version).cloned()));
-        let table = PolicyTable::new(region, active, next, self.content.subject_key.clone()?);
-        Some(table.with_former(region, &former.collect::<Vec<_>>()))
+        let table = PolicyTable::new(holder, active, next, self.content.subject_key.clone()?);
+        Some(table.with_former(holder, &former.collect::<Vec<_>>()))
     }
 }
 

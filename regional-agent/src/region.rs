@@ -5,6 +5,7 @@ use crate::fallback::{self, Fallbacks};
 use crate::metrics::Metrics;
 use crate::policy_shelf::PolicyShelf;
 use crate::renewal::BeatError;
+use crate::seat::OwnSeat;
 use crate::store::{LeaseError, Store, StoreError};
 use parking_lot::Mutex;
 use quorate_limiter::decision::LeaseView;
@@ -38,6 +39,14 @@ pub struct Region {
     pub(crate) lease_gate: tokio::sync::Mutex<()>,
     /// The newest response by which the book dates the lease.
     pub(crate) dated: watch::Sender<Number>,
+    /// What this agent may spend by itself. Locked after `state`, if both are.
+    pub(crate) seat: Mutex<OwnSeat>,
+    /// Other policies are in force: the seat is to be confirmed by these.
+    pub(crate) seat_soon: Notify,
+    /// Held while the seat is confirmed: one at a time.
+    pub(crate) seat_gate: tokio::sync::Mutex<()>,
+    /// True while the store cannot be asked and decisions are made without it.
+    pub(crate) spends_by_itself: AtomicBool,
     unplugged: AtomicBool,
     /// What is answered without the store.
     pub(crate) fallbacks: Fallbacks,
@@ -84,6 +93,13 @@ pub(crate) struct Basis {
     pub session: u64,
 }
 
+impl State {
+    /// What is in force, or about to be.
+    pub fn newest_table(&self) -> &Arc<PolicyTable> {
+        self.upcoming.as_ref().unwrap_or(&self.table)
+    }
+}
+
 impl Region {
     /// A region with nothing but its store and what its disk remembers.
     pub fn new(name: RegionName, agent: String, store: Store, shelf: PolicyShelf, metrics: Metrics) -> Self {
@@ -109,6 +125,11 @@ impl Region {
             eager: Notify::new(),
             lease_gate: tokio::sync::Mutex::new(()),
             dated: watch::Sender::new(Number::default()),
+            // without randomness no session is opened, and so nobody has a seat
+            seat: Mutex::new(OwnSeat::new(getrandom::u64().unwrap_or_default())),
+            seat_soon: Notify::new(),
+            seat_gate: tokio::sync::Mutex::new(()),
+            spends_by_itself: AtomicBool::new(false),
             unplugged: AtomicBool::new(false),
             fallbacks: Fallbacks::new(fallback::OPEN_FOR),
         }
@@ -172,10 +193,12 @@ impl Region {
         if record.burnt {
             self.metrics.store_loss();
             state.store_clock.forget_clock();
+            self.seat.lock().note_genesis(None);
         }
         let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
         let book = LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now);
-        state.book = Some(book.with_units(units));
+        state.book = Some(book.with_units(units).with_seats());
+        self.seat_soon.notify_one();
         self.dated.send_replace(Number { session, seq: 0 });
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
         Ok(())
@@ -216,7 +239,7 @@ impl Region {
         let left = |until: LocalTime| millis(until.since(now));
         let book = state.book.as_ref();
         let leased = book.is_some_and(|b| b.view(now).leased);
-        let failing_for = self.store.failing_for();
+        let (failing_for, seat) = (self.store.failing_for(), self.seat_status());
         let mode = match book {
             Some(b) if leased && b.is_applied() => "leased",
             Some(_) if state.table.in_force().active > 0 => "floor",
@@ -234,8 +257,11 @@ impl Region {
             last_error: state.contact.last_error.clone(),
             coordinator: state.contact.coordinator.clone(),
             store: self.store.status(),
-            fallbacks: failing_for.map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span)).unwrap_or_default(),
+            fallbacks: failing_for
+                .map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span, seat.is_some()))
+                .unwrap_or_default(),
             policies: state.table.in_force().active,
+            seat,
             budgets: book.map(|b| budgets(b, &state, leased)).unwrap_or_default(),
         }
     }

@@ -211,6 +211,7 @@ async fn start_over(region: &Region, session: u64) -> BeatError {
     if let Err(e) = region.state.lock().shelf.clear() {
         return e.into();
     }
+    region.seat.lock().forget();
     match region.open_session_with(Some(session), true).await {
         Ok(()) => BeatError::OtherCluster,
         Err(e) => e.into(),
@@ -294,7 +295,11 @@ async fn write_down(
     let number = application.stamp.number;
     region.store.take(number).await?;
     write_holdings(region, number, &application.reductions, &application.fewer_units).await?;
-    region.state.lock().upcoming = Some(table.clone());
+    let changes = {
+        let mut state = region.state.lock();
+        state.upcoming = Some(table.clone());
+        state.table.in_force() != table.in_force()
+    };
     let mut finish = Finish {
         stamp: application.stamp,
         renewal: application.renewal(),
@@ -320,6 +325,12 @@ async fn write_down(
             book.applied(application, now, longest_drain);
         }
         state.table = table;
+    }
+    if finish.genesis {
+        region.seat.lock().note_genesis(Some(finish.policies));
+    }
+    if finish.genesis || changes {
+        region.seat_soon.notify_one();
     }
     region.dated.send_replace(number);
     write_holdings(region, number, &increases, &more_units).await

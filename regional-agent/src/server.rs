@@ -103,6 +103,8 @@ impl Agent {
             tracing::warn!(region = %region.name(), "the store is not there yet");
         }
         agent.serve(listener, http::router(region.clone(), front_door));
+        let (seated, leaving) = (region.clone(), agent.closing.clone());
+        agent.tasks.spawn(async move { crate::seat::keep_seat(&seated, leaving).await });
         let stop = agent.closing.clone();
         let period = config.heartbeat;
         agent.tasks.spawn(async move { renewal::keep_renewing(&region, &coordinators, period, stop).await });

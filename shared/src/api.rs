@@ -132,8 +132,24 @@ pub struct AgentStatus {
     pub fallbacks: Vec<FallbackStatus>,
     /// Version of the policy set in force.
     pub policies: u64,
+    /// What this agent may spend by itself; none if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<SeatStatus>,
     /// Budgets beyond their floors.
     pub budgets: Vec<BudgetStatus>,
+}
+
+/// What one agent of a region may spend by itself, whether or not the store answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeatStatus {
+    /// Which of the region's seats, from 1.
+    pub seat: u32,
+    /// Until its right to that ends, unless the store confirms it.
+    pub until_ms: u64,
+    /// Version of the policy set by which it goes.
+    pub policies: u64,
+    /// True while it spends, since the store cannot be asked.
+    pub spends: bool,
 }
 
 /// The store of a region.
@@ -171,7 +187,7 @@ pub struct StoreWarning {
 pub struct FallbackStatus {
     /// Its name.
     pub policy: String,
-    /// `open` or `closed`.
+    /// `open`, `emergency` or `closed`.
     pub answer: String,
     /// For how long it is open yet.
     pub left_ms: Option<u64>,
@@ -295,6 +311,9 @@ fn yes() -> bool {
 pub struct BudgetShare {
     /// Static share.
     pub floor: CapacityTokens,
+    /// Of the static share, not in the floor: what its agents may spend without the store, all together.
+    #[serde(default)]
+    pub set_aside: CapacityTokens,
     /// The most that it may be using, by all that it was told since it last confirmed.
     pub held: CapacityTokens,
     /// What it was last told it may use.

@@ -36,7 +36,10 @@
 //! otherwise or something happened:
 //!
 //! 1. `floors`: `max(R, Σ f) − R`, where floors beyond the limit were asked for.
-//! 2. `emergency`: what is spent without the region's store and was not carved out of a floor.
+//! 2. `emergency`: what is spent without the region's store and was not set aside of a floor. What is set aside
+//!    is divided among the agents that the region may have, and is in no entitlement: `Σ f` above counts the
+//!    whole floors, what the regions use together is `R` less all of it, and each agent's part is a region of its
+//!    own in this derivation. So it adds nothing.
 //! 3. `fail-open`: without its store a region admits everything. No number holds.
 //! 4. `observe`: refusals are not enforced. No number holds.
 //! 5. `lost-store`: admissions that a store forgot and that were not counted as if all were used up.
@@ -63,6 +66,7 @@
 //! 13. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};
+use crate::text::ShareText;
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -262,9 +266,13 @@ fn floors(policy: &Policy, now: &Circumstances) -> Assessed {
 fn emergency(policy: &Policy) -> Assessed {
     zero(
         "emergency",
-        match policy.on_store_failure {
-            OnStoreFailure::Emergency => "no budget is spent without the region's store: emergency answers like closed",
-            OnStoreFailure::Open | OnStoreFailure::Closed => "no emergency budget was asked for",
+        match (policy.on_store_failure, policy.emergency) {
+            (OnStoreFailure::Closed, _) => "no emergency budget was asked for".to_owned(),
+            (_, PartsPerMillion(0)) => "nothing is set aside, so nothing is spent without the region's store".to_owned(),
+            (_, part) => format!(
+                "{} of each floor is set aside for agents without their store, divided by those that the region may have: it is in no lease and in no store",
+                ShareText(part)
+            ),
         },
     )
 }
@@ -272,7 +280,9 @@ fn emergency(policy: &Policy) -> Assessed {
 fn fail_open(policy: &Policy) -> Assessed {
     match policy.on_store_failure {
         OnStoreFailure::Open => unbounded("fail-open", "on-store-failure is open: a region without its store admits everything"),
-        OnStoreFailure::Closed | OnStoreFailure::Emergency => zero("fail-open", "a region without its store refuses"),
+        OnStoreFailure::Closed | OnStoreFailure::Emergency => {
+            zero("fail-open", "a region without its store admits no more than was set aside for that")
+        }
     }
 }
 

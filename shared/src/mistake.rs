@@ -52,6 +52,8 @@ mistakes! {
     NewPolicyInUsedWindow "a new allowance policy inside a window in use",
     LabelsLeftOut "labels left out of a response",
     SpentReadEarly "units spent read before the reduction",
+    SeatsInFloors "what agents may spend by themselves not taken out of the floors",
+    SeatsNotWaitedFor "a change confirmed while an agent by itself goes by the former set",
 }
 
 /// True while `mistake` is to be made.

@@ -24,6 +24,7 @@ pub fn policy(name: PolicyName, limit: Limit, floor: PartsPerMillion) -> Policy 
         cost: CostRule::Fixed(MicroTokens::TOKEN),
         overrides: Vec::new(),
         on_store_failure: OnStoreFailure::Closed,
+        emergency: PartsPerMillion(0),
         mode: Mode::Enforce,
     }
 }

@@ -8,7 +8,8 @@ use crate::client::{Ask, Client, Failure, Server};
 use crate::table::{Align, Paint, Table, capacity, milliseconds, number, rate};
 use chrono::{DateTime, SecondsFormat};
 use quorate_shared::api::{
-    Bounds, BudgetState, BudgetWindow, Budgets, CheckAnswer, CheckRequest, LimitState, PolicyBound, RegionState, Regions, WindowUnits,
+    Bounds, BudgetState, BudgetWindow, Budgets, CapacityTokens, CheckAnswer, CheckRequest, LimitState, PolicyBound, RegionState, Regions,
+    WindowUnits,
 };
 use reqwest::Method;
 use serde::Serialize;
@@ -90,6 +91,7 @@ fn budget_text(budget: &BudgetState, all: &Explanation, paint: Paint) -> String 
         table.row([region.into(), floor, held, lent, borrowed, rate(share.demand, period).into(), until(region, &all.regions).into()]);
     }
     text.push_str(&table.render(paint));
+    text.extend(set_aside_line(budget, period));
     text.extend(budget.windows.iter().map(window_line));
     if let Some(bound) = all.bounds.iter().find(|bound| bound.policy == budget.policy) {
         text.push_str(&format!("can be exceeded by: {}\n", views::promised(bound)));
@@ -97,6 +99,15 @@ fn budget_text(budget: &BudgetState, all: &Explanation, paint: Paint) -> String 
         text.extend(views::change_line(bound));
     }
     text
+}
+
+/// What agents may spend without their store, which is in no column; `None` if nothing.
+fn set_aside_line(budget: &BudgetState, period: Duration) -> Option<String> {
+    let nothing = CapacityTokens::default();
+    let with_any = budget.regions.iter().filter(|(_, share)| share.set_aside != nothing);
+    let each: Vec<String> =
+        with_any.map(|(region, share)| format!("{region} {}", capacity(share.set_aside, budget.limit, period))).collect();
+    (!each.is_empty()).then(|| format!("set aside for agents without their store: {}\n", each.join(", ")))
 }
 
 /// What was granted of a window, and spent.
@@ -125,7 +136,7 @@ fn until(region: &str, regions: &[RegionState]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::api::{BudgetShare, CapacityTokens, DecisionMode};
+    use quorate_shared::api::{BudgetShare, DecisionMode};
     use quorate_shared::bound::{Bound, Term};
     use std::collections::BTreeMap;
 

@@ -28,6 +28,7 @@ pub fn policy(name: &str, rate: u64, burst: u64, per: &[&str]) -> Policy {
         cost: CostRule::Fixed(MicroTokens::TOKEN),
         overrides: vec![],
         on_store_failure: OnStoreFailure::Closed,
+        emergency: PartsPerMillion(0),
         mode: Mode::Enforce,
     }
 }

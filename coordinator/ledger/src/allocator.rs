@@ -28,7 +28,7 @@ const PART_FOR_LARGE: u64 = 4;
 /// What is to be divided, and among whom.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Situation {
-    /// The whole limit.
+    /// All that is divided: the limit, less what agents may spend without their store.
     pub limit: Capacity,
     /// What of it is in no floor.
     pub pool: Capacity,

@@ -10,6 +10,7 @@ use crate::view::{Now, millis};
 use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
 use quorate_shared::bound::{Circumstances, Held, Steps, bound};
 use quorate_shared::names::{PolicyName, RegionName};
+use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::Capacity;
@@ -83,8 +84,8 @@ impl Ledger {
     }
 
     fn floors_beyond(&self, policy: &Policy, limit: Limit) -> Capacity {
-        let floors: Capacity = self.policies.active.set.floors(policy, limit).into_values().sum();
-        floors.minus(limit.capacity())
+        let wholes: Capacity = self.policies.active.set.shares(policy, limit).values().map(RegionShare::whole).sum();
+        wholes.minus(limit.capacity())
     }
 
     /// The change that is not active yet: for whom it waits, and until when at the latest.
@@ -143,7 +144,7 @@ impl Ledger {
         for (id, entry) in self.budgets.iter().filter(|(id, _)| id.policy == *policy) {
             let Some(terms) = self.policies.active_terms(id) else { continue };
             let demand: u128 = entry.shares.values().map(|s| u128::from(s.demand.0)).sum();
-            servable += demand.min(u128::from(terms.limit.capacity().rate.0));
+            servable += demand.min(u128::from(terms.divided().rate.0));
             served += entry.shares.iter().map(|(name, s)| u128::from(s.demand.min(usable(s, name, &terms).rate).0)).sum::<u128>();
         }
         (servable > 0).then(|| served.min(servable) as f64 / servable as f64)

@@ -36,7 +36,8 @@ impl Measure {
     pub fn of(terms: &Terms, drift: Drift) -> Self {
         let limit = terms.limit.capacity();
         let floors: Capacity = terms.floors.values().map(|f| f.floor).sum();
-        Self { limit: Capacity::new(limit.rate.max(floors.rate), limit.burst), period: terms.limit.period(), drift }
+        let static_rate = floors.plus(terms.reserved).rate;
+        Self { limit: Capacity::new(limit.rate.max(static_rate), limit.burst), period: terms.limit.period(), drift }
     }
 
     /// What is served in `span` at most, however slow the leader's clock is.

@@ -227,8 +227,8 @@ fn reduces(before: &SetWithOverrides, next: &SetWithOverrides, old: &Policy, reg
     if new.generation != old.generation {
         return true; // counted in other units, or on other subjects
     }
-    let floor = |s: &PolicySet, p, limit| s.floors(p, limit).get(region).copied().unwrap_or_default();
-    let fits = |(was, is)| floor(&before.set, old, was).fits(floor(&next.set, new, is));
+    let share = |s: &PolicySet, p, limit| s.shares(p, limit).get(region).copied().unwrap_or_default();
+    let fits = |(was, is)| share(&before.set, old, was).fits(&share(&next.set, new, is));
     !limits_of(before, next, old, new).all(fits)
 }
 

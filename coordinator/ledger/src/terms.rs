@@ -3,6 +3,7 @@
 use crate::windows::{Kind, kind};
 use quorate_shared::heartbeat::Report;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, PolicySet};
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
@@ -23,8 +24,10 @@ pub(crate) struct Terms {
     pub limit: Limit,
     /// Each region's floor and what of it may be lent.
     pub floors: BTreeMap<RegionName, FloorTerms>,
-    /// `R − Σ f`.
+    /// `R − Σ f`, less what is reserved.
     pub pool: Capacity,
+    /// Of all regions together, what agents may spend without their store: nothing that is divided here.
+    pub reserved: Capacity,
 }
 
 /// One region's floor.
@@ -34,6 +37,8 @@ pub(crate) struct FloorTerms {
     pub floor: Capacity,
     /// `λ`.
     pub lendable: Capacity,
+    /// What its agents may spend without their store, all together; in neither of both.
+    pub set_aside: Capacity,
 }
 
 impl SetWithOverrides {
@@ -58,10 +63,12 @@ impl SetWithOverrides {
         let policy = self.set.policy(&budget.policy).filter(|p| p.generation == budget.generation)?;
         let own = self.overrides.get(&policy.name).and_then(|o| o.get(&budget.subject));
         let limit = own.copied().unwrap_or(policy.limit);
-        let with_lendable = |(name, floor)| (name, FloorTerms { floor, lendable: policy.lendable_of(floor) });
-        let floors: BTreeMap<_, _> = self.set.floors(policy, limit).into_iter().map(with_lendable).collect();
-        let pool = limit.capacity().minus(floors.values().map(|f| f.floor).sum());
-        Some(Terms { limit, floors, pool })
+        let shares = self.set.shares(policy, limit);
+        let reserved = shares.values().map(RegionShare::reserved).sum();
+        let pool = limit.capacity().minus(shares.values().map(RegionShare::whole).sum());
+        let of = |share: RegionShare| FloorTerms { floor: share.floor, lendable: share.lendable, set_aside: share.reserved() };
+        let floors = shares.into_iter().map(|(name, share)| (name, of(share))).collect();
+        Some(Terms { limit, floors, pool, reserved })
     }
 }
 
@@ -69,6 +76,11 @@ impl Terms {
     /// What of a capacity is wanted and divided: refill of a flow, units of anything else.
     pub fn amount(&self, of: Capacity) -> MicroTokens {
         self.limit.amount(of)
+    }
+
+    /// What floors, pool, loans and grants are of: the limit, less what is reserved.
+    pub fn divided(&self) -> Capacity {
+        self.limit.capacity().minus(self.reserved)
     }
 
     /// Floor and lendable part of a region; nothing for one that has none.
@@ -86,11 +98,50 @@ impl Terms {
     /// part. A region that `next` does not name is to give up all it has.
     pub fn smaller(mut self, next: &Self) -> Self {
         self.pool = self.pool.min(next.pool);
+        self.reserved = self.reserved.max(next.reserved);
         self.floors.retain(|region, _| next.floors.contains_key(region));
         for (region, terms) in &mut self.floors {
             let other = next.of(region);
-            *terms = FloorTerms { floor: terms.floor.min(other.floor), lendable: terms.lendable.min(other.lendable) };
+            *terms = FloorTerms {
+                floor: terms.floor.min(other.floor),
+                lendable: terms.lendable.min(other.lendable),
+                set_aside: terms.set_aside.min(other.set_aside),
+            };
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{budget, set_of, tokens};
+    use quorate_shared::policy::{OnStoreFailure, Policy, Region, Window};
+    use quorate_shared::units::PartsPerMillion;
+    use std::time::Duration;
+
+    #[test]
+    fn what_agents_may_spend_by_themselves_is_in_nothing_that_is_divided() {
+        let second = Duration::from_secs(1);
+        let limits = [
+            Limit::TokenBucket { rate: tokens(100), period: second, burst: tokens(300) },
+            Limit::FixedWindow { units: tokens(300), window: Window::Every(second) },
+            Limit::SlidingLog { units: tokens(300), window: second },
+        ];
+        for (limit, floor) in limits.into_iter().flat_map(|limit| [1_000_000, 400_000].map(|floor| (limit, floor))) {
+            let mut set = set_of(limit, floor);
+            set.policies[0] = Policy {
+                generation: 1,
+                on_store_failure: OnStoreFailure::Emergency,
+                emergency: PartsPerMillion(100_000),
+                ..set.policies[0].clone()
+            };
+            set.regions.values_mut().for_each(|region| *region = Region { agents: 3, ..*region });
+            let terms = SetWithOverrides::new(Arc::new(set), &SubjectKey::new([0; 32])).terms(&budget()).expect("the budget is there");
+            let floors: Capacity = terms.floors.values().map(|f| f.floor).sum();
+            assert_eq!(floors.plus(terms.pool).plus(terms.reserved), limit.capacity());
+            assert_eq!(floors.plus(terms.pool), terms.divided());
+            assert!(terms.reserved.burst >= tokens(6) && terms.floors.values().all(|f| f.lendable.fits(f.floor)), "{terms:?}");
+        }
     }
 }

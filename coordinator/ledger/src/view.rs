@@ -4,13 +4,13 @@ use crate::Ledger;
 use crate::allowance::{Allowance, UnitShare};
 use crate::budget::Share;
 use crate::session::Session;
-use crate::terms::Terms;
+use crate::terms::{FloorTerms, Terms};
 use quorate_shared::api::{BudgetShare, BudgetState, BudgetWindow, CapacityTokens, RegionState, Regions, StoreStatus, WindowUnits};
 use quorate_shared::heartbeat::{Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Policy;
 use quorate_shared::time::LeaderTime;
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::MicroTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl Ledger {
         let (none, entry) = (Share::default(), self.budgets.get(id));
         let windows = self.allowances.get(id).map(|allowance| open_windows(allowance, &terms)).unwrap_or_default();
         let share = |name: &RegionName| {
-            let share = budget_share(entry.and_then(|e| e.shares.get(name)).unwrap_or(&none), terms.of(name).floor);
+            let share = budget_share(entry.and_then(|e| e.shares.get(name)).unwrap_or(&none), terms.of(name));
             match windows.first().and_then(|newest| newest.regions.get(name.as_str())) {
                 Some(units) => in_window(share, units),
                 None => share,
@@ -137,11 +137,12 @@ fn open_windows(allowance: &Allowance, terms: &Terms) -> Vec<BudgetWindow> {
     shown.collect()
 }
 
-fn budget_share(share: &Share, floor: Capacity) -> BudgetShare {
+fn budget_share(share: &Share, FloorTerms { floor, set_aside, .. }: FloorTerms) -> BudgetShare {
     let offered = share.offered();
     let tokens = CapacityTokens::from;
     BudgetShare {
         floor: tokens(floor),
+        set_aside: tokens(set_aside),
         held: tokens(floor.minus(share.lent_held()).plus(share.extra_held())),
         offered: tokens(offered.entitlement(floor, false, true, |_| true)),
         lent: tokens(offered.lent),

@@ -22,11 +22,11 @@ pub(crate) fn kind(budget: &BudgetId) -> Kind {
 }
 
 impl Ledger {
-    /// Floors and limit of one window: by the set under which it began.
+    /// Floors of one window and what is divided of it, by the set under which it began.
     pub(crate) fn window_terms(&self, budget: &BudgetId, label: WindowLabel) -> Option<(Floors, MicroTokens)> {
         let terms = self.policies.terms_of_window(budget, label)?;
         let floors = terms.floors.iter().map(|(name, floor)| (name.clone(), floor.floor.burst)).collect();
-        (terms.limit.shape() == Shape::Allowance).then(|| (floors, terms.limit.capacity().burst))
+        (terms.limit.shape() == Shape::Allowance).then(|| (floors, terms.divided().burst))
     }
 
     /// Labels below this one of the budget's kind are closed.
@@ -199,7 +199,7 @@ impl Ledger {
         let of_kind = self.allowances.iter().filter(|(id, _)| id.policy == kind.0 && id.generation == kind.1);
         of_kind.filter_map(|(id, allowance)| Some((allowance, self.policies.next_terms(id)?))).all(|(allowance, terms)| {
             let floors: Floors = terms.floors.iter().map(|(name, floor)| (name.clone(), floor.floor.burst)).collect();
-            allowance.windows.values().all(|window| window.committed(&floors, None) <= terms.limit.capacity().burst)
+            allowance.windows.values().all(|window| window.committed(&floors, None) <= terms.divided().burst)
         })
     }
 

@@ -6,7 +6,7 @@ use quorate_shared::heartbeat::{
     Answer, ClockReport, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectKey};
-use quorate_shared::policy::{Limit, PolicySet, Window};
+use quorate_shared::policy::{Limit, OnStoreFailure, PolicySet, Window};
 use quorate_shared::testing;
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
@@ -381,4 +381,40 @@ fn a_region_that_comes_back_before_the_fence_is_in_force_is_not_fenced() {
     }
     let waits_for = world.ledger.pending_policies().map(|(_, waits_for)| waits_for);
     assert_eq!(waits_for, Some(vec!["eu".parse().expect("a name")]), "it acts on the old set, and was heard of since");
+}
+
+#[test]
+fn what_agents_may_spend_by_themselves_is_given_up_by_the_word_on_floors_and_not_by_the_echo() {
+    // nothing of it keeps counting, so that the echo alone says by which floors the store goes
+    let bucket = Limit::TokenBucket { rate: tokens(100), period: Duration::from_secs(1), burst: tokens(100) };
+    let with_seats = |part| {
+        let mut set = set(bucket, 1_000_000);
+        (set.policies[0].on_store_failure, set.policies[0].emergency) = (OnStoreFailure::Emergency, PartsPerMillion(part));
+        set
+    };
+    let mut world = World::new(bucket, 1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    let both = |world: &mut World, eu: &mut Agent, us: &mut Agent| {
+        for agent in [eu, us] {
+            agent.floors_drained = agent.echo;
+            world.renew(agent, 0, 1);
+        }
+    };
+    both(&mut world, &mut eu, &mut us);
+    world.change(with_seats(100_000));
+    (0..4).for_each(|_| both(&mut world, &mut eu, &mut us));
+    assert_eq!(world.ledger.pending_policies(), None);
+    world.change(with_seats(0));
+    both(&mut world, &mut eu, &mut us);
+    let told = us.floors_drained;
+    for _ in 0..4 {
+        eu.floors_drained = eu.echo;
+        world.renew(&mut eu, 0, 1);
+        // one of us's agents goes by the former set yet
+        us.floors_drained = told;
+        world.renew(&mut us, 0, 1);
+    }
+    assert!(world.ledger.pending_policies().is_some(), "what is set aside no more may be spent yet");
+    (0..2).for_each(|_| both(&mut world, &mut eu, &mut us));
+    assert_eq!(world.ledger.pending_policies(), None);
 }

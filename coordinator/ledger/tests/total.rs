@@ -171,7 +171,9 @@ impl Draws {
     }
 
     fn set(&mut self) -> PolicySet {
-        let regions = (0..6).map(|_| (self.region(), Region { weight: self.number() as u32, priority: self.number() as u32 })).collect();
+        let regions = (0..6)
+            .map(|_| (self.region(), Region { weight: self.number() as u32, priority: self.number() as u32, agents: self.number() as u32 }))
+            .collect();
         let policies = (0..4).map(|_| self.policy_terms()).map(|policy| (policy.name.clone(), policy)).collect::<BTreeMap<_, _>>();
         let policies = policies.into_values().collect();
         PolicySet { version: self.few(), regions, policies }
@@ -197,7 +199,8 @@ impl Draws {
             allow_overcommit: false,
             cost: CostRule::Fixed(self.tokens()),
             overrides: vec![],
-            on_store_failure: OnStoreFailure::Closed,
+            on_store_failure: OnStoreFailure::Emergency,
+            emergency: self.parts(),
             mode: Mode::Enforce,
         }
     }

@@ -17,7 +17,7 @@ const FIELDS: &[Case] = &[
     (
         "domain: x",
         &[
-            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`",
+            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `mode`",
         ],
     ),
     ("match: [route]", &["5:12: /policies/0/match: expected a map of attributes, such as `{route: write}`, found a list"]),
@@ -125,6 +125,8 @@ const FIELDS: &[Case] = &[
             "8:9: /policies/0/overrides/1: expected a map with `subject`, `limit`, found the text `acme`",
         ],
     ),
+    ("on-store-failure: closed\n    emergency: 5%", &["6:16: /policies/0/emergency: of no use where `on-store-failure` is `closed`"]),
+    ("emergency: 101%", &["5:16: /policies/0/emergency: 101% is more than the whole"]),
     ("on-store-failure: fail-open", &["5:23: /policies/0/on-store-failure: expected `emergency`, `open` or `closed`, found `fail-open`"]),
     (
         "on-store-failure: Closed",
@@ -291,7 +293,7 @@ const DOCUMENTS: &[Case] = &[
         "regions: us\npolicies: [a]\n",
         &[
             "1:10: /regions: expected a map of regions, such as `{us: {weight: 2}, eu: {}}`, found the text `us`",
-            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `mode`, found the text `a`",
+            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `mode`, found the text `a`",
         ],
     ),
     (
@@ -414,7 +416,6 @@ fn what_is_probably_not_meant_is_warned_of() {
         warnings,
         [
             "20:99: /policies/1/match/exact/0: this is taken literally: here a `*` is a character like any other",
-            "7:5: /policies/0: on-store-failure is `emergency` in `write-api`: in this version that answers like `closed`",
             "19:5: /policies/1: while cut off from the coordinators, ap can admit nothing: the floor there holds less than a request costs (1)",
         ]
     );

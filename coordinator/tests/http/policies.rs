@@ -76,7 +76,7 @@ async fn all_mistakes_are_told_with_their_lines() {
         assert_eq!(places, [("/policies/0/name", 3), ("/policies/0/limit/rate", 4), ("/policies/0/surprise", 5)], "{problem}");
     }
     cluster.put_policies(0, "", Some(1), "{").await.is_problem(400, "invalid-policies");
-    let warned = POLICIES.replace("closed", "emergency");
+    let warned = POLICIES.replace("closed", "emergency\n    emergency: 0%");
     let warned = cluster.put_policies(0, "", Some(1), warned).await.json();
     assert_eq!((warned["warnings"][0]["line"].as_u64().is_some(), &warned["version"]), (true, &json!(2)), "{warned}");
 }

@@ -2,6 +2,7 @@
 
 use crate::telling::Told;
 use quorate_shared::heartbeat::{MOST_REPORTS, Number, Offer, Stamp};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{Drift, LocalTime};
 use std::collections::BTreeMap;
@@ -44,6 +45,19 @@ struct Floors {
     longest: Duration,
     /// Since when the present floors are in force.
     since: LocalTime,
+    seats: GoneBy,
+}
+
+/// Whether agents that may spend something without the store go by the present floors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum GoneBy {
+    /// There are none.
+    #[default]
+    Nobody,
+    /// Not all, as far as is known.
+    NotYet,
+    /// All, since then.
+    Since(LocalTime),
 }
 
 impl Draining {
@@ -99,12 +113,27 @@ impl Draining {
         self.floors.longest = self.floors.longest.max(longest);
         if changed {
             self.floors.since = now;
+            if self.floors.seats != GoneBy::Nobody {
+                self.floors.seats = GoneBy::NotYet;
+            }
         }
     }
 
-    /// The newest response, `applied` being in force, whose floors alone past use counts under at `now`.
+    /// Agents may have seats: since when, if at all, every one of them goes by the present floors.
+    pub fn note_seats(&mut self, since: Option<LocalTime>) {
+        self.floors.seats = since.map_or(GoneBy::NotYet, GoneBy::Since);
+    }
+
+    /// The newest response, `applied` being in force, by whose floors alone all agents go, those without the
+    /// store too, and past use counts at `now`.
     pub fn floors_drained(&mut self, now: LocalTime, applied: Option<Stamp>, drift: Drift) -> Option<Stamp> {
-        if now >= self.floors.since.after(drift.stretch(self.floors.longest)) {
+        let since = match self.floors.seats {
+            GoneBy::Nobody => Some(self.floors.since),
+            GoneBy::NotYet if !mistake::made(Mistake::SeatsNotWaitedFor) => None,
+            GoneBy::NotYet => Some(self.floors.since),
+            GoneBy::Since(then) => Some(then.max(self.floors.since)),
+        };
+        if since.is_some_and(|since| now >= since.after(drift.stretch(self.floors.longest))) {
             self.floors.drained = applied;
         }
         self.floors.drained
@@ -155,6 +184,22 @@ mod tests {
         let all: BTreeSet<BudgetId> = [first, second, next].into_iter().flatten().collect();
         assert_eq!(all.len(), budgets.len());
         assert!((5..8).map(|seq| said(&mut draining, seq)).any(|said| said.contains(&third)), "each is said again in its turn");
+    }
+
+    #[test]
+    fn floors_are_confirmed_once_every_seat_goes_by_them_and_what_was_taken_there_counts_no_more() {
+        let (at, second) = (|s| LocalTime::ZERO.after(Duration::from_secs(s)), Duration::from_secs(1));
+        let mut draining = Draining::open(at(0));
+        draining.note_seats(None);
+        let no_drift = Drift::from_ppm(0).expect("in range");
+        let confirmed = |draining: &mut Draining, s, seq| draining.floors_drained(at(s), Some(stamp(seq)), no_drift).map(|s| s.number.seq);
+        assert_eq!(confirmed(&mut draining, 100, 1), None, "nobody has said what they go by");
+        draining.note_seats(Some(at(100)));
+        assert_eq!(confirmed(&mut draining, 101, 1), Some(1));
+        draining.floors_applied(at(200), true, 10 * second);
+        assert_eq!(confirmed(&mut draining, 300, 2), Some(1), "one goes by the former floors yet");
+        draining.note_seats(Some(at(305)));
+        assert_eq!([306, 314, 315].map(|s| confirmed(&mut draining, s, 2)), [Some(1), Some(1), Some(2)]);
     }
 
     #[test]

@@ -138,6 +138,22 @@ impl LeaseBook {
         self
     }
 
+    /// The same of a region whose agents may have seats: its floors are confirmed only once [`Self::note_seats`] says
+    /// that all of them go by these.
+    #[must_use]
+    pub fn with_seats(mut self) -> Self {
+        self.draining.note_seats(None);
+        self
+    }
+
+    /// Since when, if at all, every agent that has a seat goes by these policies. Nothing is noted of others than
+    /// those in force.
+    pub fn note_seats(&mut self, policies: PoliciesInForce, since: Option<LocalTime>) {
+        if policies == self.policies {
+            self.draining.note_seats(since);
+        }
+    }
+
     /// Budgets whose count is to be known for the next heartbeat: see [`Self::note_count`].
     pub fn draining_budgets(&self) -> impl Iterator<Item = &BudgetId> {
         self.draining.budgets()

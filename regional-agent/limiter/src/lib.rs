@@ -15,6 +15,8 @@ pub mod lease_book;
 pub mod matching;
 pub mod pace;
 pub mod record;
+pub mod reserve;
+pub mod seats;
 pub mod share;
 pub mod sliding;
 pub mod slots;

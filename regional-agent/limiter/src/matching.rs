@@ -4,6 +4,7 @@ use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::{FormerSet, OpenWindow, PoliciesInForce};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, OnStoreFailure, Policy, PolicySet, Shape};
 use quorate_shared::time::{StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -19,7 +20,37 @@ pub struct PolicyTable {
     rows: Vec<Row>,
 }
 
-/// One policy, with what this region may do under it.
+/// Whose static share a table tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder<'a> {
+    /// The region's, which its store enforces.
+    Region(&'a RegionName),
+    /// That of one agent of the region, by its seat: see [`RegionShare::seat`].
+    Seat(&'a RegionName, u32),
+}
+
+impl<'a> From<&'a RegionName> for Holder<'a> {
+    fn from(region: &'a RegionName) -> Self {
+        Self::Region(region)
+    }
+}
+
+impl Holder<'_> {
+    fn region(&self) -> &RegionName {
+        let (Self::Region(region) | Self::Seat(region, _)) = self;
+        region
+    }
+
+    /// The floor, and what of it may be lent: nothing of a seat.
+    fn part_of(&self, share: &RegionShare) -> (Capacity, Capacity) {
+        match *self {
+            Self::Region(_) => (share.floor, share.lendable),
+            Self::Seat(_, seat) => (share.seat_of(seat), Capacity::ZERO),
+        }
+    }
+}
+
+/// One policy, with what its holder may do under it.
 #[derive(Clone, Debug)]
 struct Row {
     policy: Policy,
@@ -52,11 +83,12 @@ pub struct Matched {
 }
 
 impl PolicyTable {
-    /// The table of `region` under `active`, and under `next` too while that is pending: then
-    /// each floor is the smaller of both (R9).
-    pub fn new(region: &RegionName, active: &Arc<PolicySet>, next: Option<&Arc<PolicySet>>, key: SubjectKey) -> Self {
+    /// The table of a region, or of one seat of it, under `active`, and under `next` too while that is
+    /// pending: then each floor is the smaller of both (R9).
+    pub fn new<'a>(holder: impl Into<Holder<'a>>, active: &Arc<PolicySet>, next: Option<&Arc<PolicySet>>, key: SubjectKey) -> Self {
+        let holder = holder.into();
         let in_force = PoliciesInForce { active: active.version, next: next.map(|n| n.version) };
-        let rows = active.policies.iter().map(|policy| row(region, active, policy, next.map(Arc::as_ref), &key)).collect();
+        let rows = active.policies.iter().map(|policy| row(holder, active, policy, next.map(Arc::as_ref), &key)).collect();
         Self { in_force, key, rows }
     }
 
@@ -68,13 +100,14 @@ impl PolicyTable {
     /// The same table, with the sets that still bear on windows which began under them, each with
     /// its text if that was ever read: without, nothing of a floor may be used in those windows.
     #[must_use]
-    pub fn with_former(mut self, region: &RegionName, former: &[(FormerSet, Option<Arc<PolicySet>>)]) -> Self {
+    pub fn with_former<'a>(mut self, holder: impl Into<Holder<'a>>, former: &[(FormerSet, Option<Arc<PolicySet>>)]) -> Self {
+        let holder = holder.into();
         for row in &mut self.rows {
             let policy = &row.policy;
             let bears = |(bearing, set): &(FormerSet, Option<Arc<PolicySet>>)| {
                 let mut windows =
                     bearing.up_to.iter().filter(|(name, generation, _)| *name == policy.name && *generation == policy.generation);
-                windows.next().map(|(_, _, up_to)| former_row(region, *up_to, set.as_deref(), policy, &self.key))
+                windows.next().map(|(_, _, up_to)| former_row(holder, *up_to, set.as_deref(), policy, &self.key))
             };
             row.former = former.iter().filter_map(bears).collect();
         }
@@ -108,8 +141,18 @@ impl PolicyTable {
 
     /// A question about one budget that charges nothing, if there is such a budget.
     pub fn look(&self, budget: &BudgetId) -> Option<Charge> {
+        self.charge(budget, MicroTokens::ZERO)
+    }
+
+    /// A charge on one budget, if there is such a budget.
+    pub fn charge(&self, budget: &BudgetId, cost: MicroTokens) -> Option<Charge> {
         let row = self.row(budget)?;
-        Some(row.charge(budget.clone(), MicroTokens::ZERO))
+        Some(row.charge(budget.clone(), cost))
+    }
+
+    /// True if both go by sets of one cluster: versions of two mean nothing to each other.
+    pub fn is_of_cluster_of(&self, other: &Self) -> bool {
+        self.key == other.key
     }
 
     /// Which sets it was made of.
@@ -208,9 +251,9 @@ impl Row {
 }
 
 /// The floors of a policy under a former set; nothing of a set that was never read.
-fn former_row(region: &RegionName, up_to: WindowLabel, set: Option<&PolicySet>, policy: &Policy, key: &SubjectKey) -> FormerRow {
+fn former_row(holder: Holder<'_>, up_to: WindowLabel, set: Option<&PolicySet>, policy: &Policy, key: &SubjectKey) -> FormerRow {
     let former = set.and_then(|set| Some((set, set.policy(&policy.name)?)));
-    let units = |limit| former.map(|(set, p)| terms_of(region, set, p, limit).floor.burst).unwrap_or_default();
+    let units = |limit| former.map(|(set, p)| terms_of(holder, set, p, limit).floor.burst).unwrap_or_default();
     let base = former.map(|(_, p)| units(p.limit)).unwrap_or_default();
     // a subject that only the present set names had the limit of all others
     let own = policy.overrides_by_hash(key).into_keys().map(|subject| (subject, base));
@@ -218,20 +261,20 @@ fn former_row(region: &RegionName, up_to: WindowLabel, set: Option<&PolicySet>, 
     FormerRow { up_to, base, overrides: own.chain(theirs.into_iter().map(|(subject, limit)| (subject, units(limit)))).collect() }
 }
 
-fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&PolicySet>, key: &SubjectKey) -> Row {
+fn row(holder: Holder<'_>, active: &PolicySet, policy: &Policy, next: Option<&PolicySet>, key: &SubjectKey) -> Row {
     let successor = next.and_then(|set| Some((set, set.policy(&policy.name)?)));
     let own = policy.overrides_by_hash(key);
     let theirs = successor.map(|(_, p)| p.overrides_by_hash(key)).unwrap_or_default();
     let share = |subject: Option<&SubjectHash>| {
         let pick = |overrides: &BTreeMap<SubjectHash, Limit>, base| subject.and_then(|s| overrides.get(s)).copied().unwrap_or(base);
-        let now = terms_of(region, active, policy, pick(&own, policy.limit));
+        let now = terms_of(holder, active, policy, pick(&own, policy.limit));
         match successor {
             None => now,
-            Some((set, p)) => smaller(now, terms_of(region, set, p, pick(&theirs, p.limit))),
+            Some((set, p)) => smaller(now, terms_of(holder, set, p, pick(&theirs, p.limit))),
         }
     };
     let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
-    let reach = |limit| active.reach(policy, limit, region);
+    let reach = |limit| active.reach(policy, limit, holder.region());
     let reach = (reach(policy.limit), own.iter().map(|(subject, limit)| (*subject, reach(*limit))).collect());
     let strict = match successor {
         None => policy.clone(),
@@ -240,9 +283,10 @@ fn row(region: &RegionName, active: &PolicySet, policy: &Policy, next: Option<&P
     Row { policy: strict, base: share(None), overrides, reach, former: Vec::new() }
 }
 
-fn terms_of(region: &RegionName, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {
-    let floor = set.floors(policy, limit).get(region).copied().unwrap_or_default();
-    FloorTerms { limit, floor, lendable: policy.lendable_of(floor) }
+fn terms_of(holder: Holder<'_>, set: &PolicySet, policy: &Policy, limit: Limit) -> FloorTerms {
+    let share = set.shares(policy, limit).get(holder.region()).copied().unwrap_or_default();
+    let (floor, lendable) = holder.part_of(&share);
+    FloorTerms { limit, floor, lendable }
 }
 
 /// R9: the active limit with the smaller of both floors. A successor of another kind counts in
@@ -279,6 +323,7 @@ mod tests {
             cost: CostRule::Fixed(MicroTokens::TOKEN),
             overrides: vec![],
             on_store_failure: OnStoreFailure::Closed,
+            emergency: PartsPerMillion(0),
             mode: Mode::Enforce,
         };
         let regions = BTreeMap::from([("eu".parse().expect("a name"), Region::default())]);

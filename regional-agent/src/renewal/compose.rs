@@ -13,7 +13,7 @@ use quorate_limiter::store::Usage;
 use quorate_shared::heartbeat::{Heartbeat, Report, Spent, StoreReport};
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::Shape;
-use quorate_shared::time::{Drift, LocalTime};
+use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ fn complete(region: &Region, session: u64, seq: u64, draft: Draft, usages: Usage
     let state = &mut *state;
     let book = state.book.as_mut().filter(|book| book.session() == session)?;
     let spent = note(book, &charges, &usages, region.clock.now());
-    let windows = table.open_windows(usages.clock, usages.burnt_until());
+    let used_aside = Some(region.seat.lock().clock()).filter(|clock| *clock > StoreTime::ZERO);
+    let windows = table.open_windows(usages.clock, usages.burnt_until().max(used_aside));
     let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy(), excesses: Vec::new() };
     let account = Account { policies_read: state.shelf.newest(), reports, windows, spent, store };
     let mut beat = book.beat(seq, now, account);

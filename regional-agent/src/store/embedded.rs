@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::hold::{Beside, HoldId, SettleReply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
+use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
@@ -24,6 +25,7 @@ pub const COUNTING_LAG: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Embedded {
     state: Mutex<MemoryStore>,
+    seats: Mutex<SeatKeeper>,
     monotonic: LocalClock,
     made_at: LocalTime,
     wall_then: StoreTime,
@@ -36,7 +38,7 @@ impl Default for Embedded {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         // a host whose clock was never set: an instant of zero would not be told from none
         let wall_then = StoreTime::ZERO.after(since_1970.max(Duration::from_secs(1)));
-        Self { state: Mutex::default(), monotonic, made_at, wall_then }
+        Self { state: Mutex::default(), seats: Mutex::default(), monotonic, made_at, wall_then }
     }
 }
 
@@ -44,6 +46,13 @@ impl Embedded {
     /// See [`super::Store::decide`].
     pub fn decide(&self, question: &Question, beside: &Beside) -> Reply {
         self.state.lock().decide_beside(self.now(), question, beside)
+    }
+
+    /// See [`super::Store::seat`].
+    pub fn seat(&self, word: &SeatWord) -> Result<SeatAnswer, Refusal> {
+        let state = self.state.lock();
+        let now = self.now();
+        self.seats.lock().take(now, state.record(now), word)
     }
 
     /// See [`super::Store::settle`].

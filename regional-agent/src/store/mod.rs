@@ -17,6 +17,7 @@ use keep::{Keep, Said};
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::hold::{HoldId, SettleReply};
 use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening};
+use quorate_limiter::seats::{SeatAnswer, SeatWord};
 use quorate_limiter::store::Usage;
 use quorate_shared::api::{StoreStatus, StoreWarning};
 use quorate_shared::heartbeat::{Excess, Number};
@@ -141,6 +142,22 @@ impl Store {
         match self {
             Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, &keep.beside), remembered: true }),
             Self::Redis(store) => store.decide_keeping(question, keep, until).await,
+        }
+    }
+
+    /// Takes an agent's word on its seat.
+    pub async fn seat(&self, word: &SeatWord) -> Result<SeatAnswer, LeaseError> {
+        match self {
+            Self::Embedded(store) => Ok(store.seat(word)?),
+            Self::Redis(store) => store.seat(word).await,
+        }
+    }
+
+    /// An agent gives its seat back.
+    pub async fn leave_seat(&self, word: &SeatWord) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(_) => Ok(()), // it ends with its agent
+            Self::Redis(store) => store.leave_seat(word).await,
         }
     }
 

@@ -105,6 +105,7 @@ impl Decider for Scripted {
             store: StoreStatus { kind: "embedded".into(), healthy: true, ..StoreStatus::default() },
             fallbacks: vec![],
             policies: 3,
+            seat: None,
             budgets: Vec::new(),
         }
     }

@@ -41,11 +41,23 @@ pub struct Region {
     /// Regions of a greater one are served first from what is beyond floors.
     #[serde(default)]
     pub priority: u32,
+    /// The agents that it may have, each with a seat: see [`floors::RegionShare::seat`]. At least 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub agents: u32,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_one(agents: &u32) -> bool {
+    *agents == 1
 }
 
 impl Default for Region {
     fn default() -> Self {
-        Self { weight: 1, priority: 0 }
+        Self { weight: 1, priority: 0, agents: 1 }
     }
 }
 
@@ -77,8 +89,17 @@ pub struct Policy {
     pub overrides: Vec<Override>,
     /// What to answer while the region's store cannot be asked.
     pub on_store_failure: OnStoreFailure,
+    /// Of each floor, what is set aside for agents that cannot ask the store, all of a region together; nothing
+    /// where that is [`OnStoreFailure::Closed`].
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub emergency: PartsPerMillion,
     /// Whether refusals are enforced.
     pub mode: Mode,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_none(part: &PartsPerMillion) -> bool {
+    *part == PartsPerMillion::default()
 }
 
 /// What an attribute must look like.
@@ -323,6 +344,12 @@ impl CostRule {
             }
         }
     }
+
+    /// The cost of a request of which nothing else is known.
+    pub const fn ordinary(&self) -> MicroTokens {
+        let (Self::Fixed(cost) | Self::ByAttribute { otherwise: cost, .. }) = self;
+        *cost
+    }
 }
 
 /// Another limit for one subject. Algorithm and period (window, max-hold) are those of the policy.
@@ -341,7 +368,7 @@ pub enum OnStoreFailure {
     /// Decide in the process from a share that was carved out of the floor.
     #[default]
     Emergency,
-    /// Allow. The bound says `unbounded`.
+    /// Allow for a time, and then as [`Self::Emergency`]. The bound says `unbounded`.
     Open,
     /// 503.
     Closed,
@@ -506,6 +533,7 @@ pub(super) mod tests {
             cost: CostRule::Fixed(MicroTokens::TOKEN),
             overrides: vec![],
             on_store_failure: OnStoreFailure::Closed,
+            emergency: PartsPerMillion(0),
             mode: Mode::Enforce,
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | region's `weight` | 1 |
 //! | region's `priority` | 0 |
+//! | region's `agents` | 1 |
 //! | `match` | all requests |
 //! | `no-other-attributes` | `false` |
 //! | `per` | one budget for all requests that match |
@@ -14,9 +15,11 @@
 //! | `lendable` | `90%` of each floor |
 //! | `cost` | 1; `otherwise` 1 |
 //! | `on-store-failure` | `emergency` |
+//! | `emergency` | `5%` of each floor; nothing of slots, and of windows longer than a day |
 //! | `mode` | `enforce` |
 
 mod cost;
+mod emergency;
 mod floor;
 mod limit;
 mod matching;
@@ -39,6 +42,9 @@ pub const MAX_WEIGHT: u64 = 1_000_000;
 
 /// A region's priority at most.
 pub const MAX_PRIORITY: u64 = 1_000;
+
+/// A region's agents at most.
+pub const MAX_AGENTS: u64 = 1_000;
 
 /// The part of a floor that may be lent if the policy does not say.
 const LENDABLE: PartsPerMillion = PartsPerMillion(900_000);
@@ -73,7 +79,7 @@ fn set(document: &Located<'_>) -> Option<PolicySet> {
         .collect();
     let (at, policies): (Vec<_>, Vec<_>) = read.into_iter().filter_map(|(at, policy)| Some((at, policy?))).unzip();
     let set = PolicySet { version: 0, regions: regions?, policies };
-    warn_of_emergency(&at, &set);
+    emergency::warn_of_none(&at, &set);
     floor::warn_of_small_floors(&at, &set);
     Some(set)
 }
@@ -119,11 +125,12 @@ fn region(at: &Located<'_>) -> Region {
     if matches!(at.value(), Value::Null) {
         return default;
     }
-    let Some(fields) = at.fields(&["weight", "priority"]) else { return default };
+    let Some(fields) = at.fields(&["weight", "priority", "agents"]) else { return default };
     let whole = |key, range| fields.optional(key).and_then(|at| at.whole(range)).and_then(|n| u32::try_from(n).ok());
     Region {
         weight: whole("weight", 1..=MAX_WEIGHT).unwrap_or(default.weight),
         priority: whole("priority", 0..=MAX_PRIORITY).unwrap_or(default.priority),
+        agents: whole("agents", 1..=MAX_AGENTS).unwrap_or(default.agents),
     }
 }
 
@@ -148,6 +155,7 @@ const FIELDS: &[&str] = &[
     "cost",
     "overrides",
     "on-store-failure",
+    "emergency",
     "mode",
 ];
 
@@ -164,6 +172,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
     let lendable = fields.or("lendable", LENDABLE, floor::part);
     let cost = cost(&fields, limit, overrides.as_deref());
     let on_store_failure = fields.or("on-store-failure", OnStoreFailure::Emergency, on_store_failure);
+    let emergency = emergency::part(&fields, on_store_failure, limit);
     let mode = fields.or("mode", Mode::Enforce, mode);
     let (floor, allow_overcommit) = floor?;
     floor::countable(fields.optional("floor").unwrap_or(at), &floor, limit?, overrides.as_deref()?);
@@ -180,6 +189,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
         cost: cost?,
         overrides: overrides?,
         on_store_failure: on_store_failure?,
+        emergency: emergency?,
         mode: mode?,
     })
 }
@@ -226,15 +236,4 @@ fn mode(at: &Located<'_>) -> Option<Mode> {
             None
         }
     }
-}
-
-/// Emergency budgets are accepted and not yet there.
-fn warn_of_emergency(at: &[Located<'_>], set: &PolicySet) {
-    let mut emergencies = at.iter().zip(&set.policies).filter(|(_, p)| p.on_store_failure == OnStoreFailure::Emergency);
-    let Some((at, policy)) = emergencies.next() else { return };
-    let more = match emergencies.count() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    at.warn(format!("on-store-failure is `emergency` in `{}`{more}: in this version that answers like `closed`", policy.name));
 }

@@ -38,10 +38,11 @@ pub fn document(set: &PolicySet, keys: Keys) -> Node {
     Node::map([("regions", Node::map(set.regions.iter().map(region))), ("policies", Node::list(policies))])
 }
 
-/// A priority that is as any other is not written, so that a set without priorities looks as ever.
+/// A priority that is as any other is not written, nor a single agent, so that a set without them looks as ever.
 fn region_fields(region: Region) -> Node {
     let priority = (region.priority > 0).then(|| ("priority", Node::number(region.priority)));
-    Node::map(std::iter::once(("weight", Node::number(region.weight))).chain(priority))
+    let agents = (region.agents > 1).then(|| ("agents", Node::number(region.agents)));
+    Node::map(std::iter::once(("weight", Node::number(region.weight))).chain(priority).chain(agents))
 }
 
 /// The fields of a policy in the order in which people write them, those in them spelled as in the document.
@@ -68,6 +69,9 @@ fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
         fields.push(("overrides", Node::list(policy.overrides.iter().map(|one| overriding(one, keys)))));
     }
     fields.push(("on-store-failure", Node::text(on_store_failure(policy.on_store_failure))));
+    if policy.on_store_failure != OnStoreFailure::Closed {
+        fields.push(("emergency", share(policy.emergency)));
+    }
     fields.push(("mode", mode(policy.mode)));
     fields
 }
@@ -265,7 +269,11 @@ mod tests {
 
     fn policy() -> impl Strategy<Value = Policy> {
         let per = prop::collection::btree_set("\\PC{1,20}", 0..3).prop_map(|per| per.into_iter().collect::<Vec<_>>());
-        let answer = prop::sample::select(vec![OnStoreFailure::Emergency, OnStoreFailure::Open, OnStoreFailure::Closed]);
+        let answer = prop_oneof![
+            part().prop_map(|part| (OnStoreFailure::Emergency, part)),
+            part().prop_map(|part| (OnStoreFailure::Open, part)),
+            Just((OnStoreFailure::Closed, PartsPerMillion(0))),
+        ];
         let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];
         let limits = (per, kinds()).prop_flat_map(|(per, kind)| (Just(per.clone()), alike(kind), overrides(per, kind)));
         (limits, (matchers(), any::<bool>()), floor(), part(), cost(), answer, mode).prop_map(
@@ -281,7 +289,9 @@ mod tests {
                 allow_overcommit: over,
                 cost,
                 overrides,
-                on_store_failure: answer,
+                on_store_failure: answer.0,
+                // nothing is set aside of slots
+                emergency: if matches!(limit, Limit::Concurrency { .. }) { PartsPerMillion(0) } else { answer.1 },
                 mode,
             },
         )
@@ -291,7 +301,8 @@ mod tests {
         let named = prop::collection::btree_map("[a-z0-9-]{1,63}", policy(), 0..4).prop_map(|named| {
             named.into_iter().map(|(name, policy)| Policy { name: name.parse().expect("a name"), ..policy }).collect::<Vec<_>>()
         });
-        let region = (1..=1_000_000u32, 0..=1_000u32).prop_map(|(weight, priority)| Region { weight, priority });
+        let region = (1..=1_000_000u32, 0..=1_000u32, 1..=1_000u32);
+        let region = region.prop_map(|(weight, priority, agents)| Region { weight, priority, agents });
         (named, prop::array::uniform3(region)).prop_map(|(policies, of)| PolicySet {
             version: 0,
             regions: REGIONS.iter().zip(of).map(|(r, region)| (r.parse().expect("a name"), region)).collect(),

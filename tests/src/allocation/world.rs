@@ -88,10 +88,10 @@ impl World {
         let one_way = names.iter().map(|_| chance.between(least, most) / 2).collect();
         let set = policies(&names, &workload);
         let policy = set.policies[0].clone();
-        let floors = set.floors(&policy, policy.limit);
-        let floor_of = |n: &RegionName| floors.get(n).copied().unwrap_or_default();
-        let kept_of = |floor: Capacity| floor.minus(policy.lendable_of(floor));
-        let kept: Vec<Capacity> = names.iter().map(|n| kept_of(floor_of(n))).collect();
+        let shares = set.shares(&policy, policy.limit);
+        let share_of = |n: &RegionName| shares.get(n).copied().unwrap_or_default();
+        let floor_of = |n: &RegionName| share_of(n).floor;
+        let kept: Vec<Capacity> = names.iter().map(|n| floor_of(n).minus(share_of(n).lendable)).collect();
         let subject = SubjectHash::of(&SubjectKey::new([1; 32]), &policy.name, []);
         let mut world = Self {
             now: 0,
@@ -269,6 +269,7 @@ fn policies(names: &[RegionName], workload: &Workload) -> PolicySet {
         cost: CostRule::Fixed(MicroTokens::TOKEN),
         overrides: Vec::new(),
         on_store_failure: OnStoreFailure::Closed,
+        emergency: PartsPerMillion(0),
         mode: Mode::Enforce,
     };
     let regions = names.iter().map(|name| (name.clone(), quorate_shared::policy::Region::default())).collect();

@@ -3,6 +3,7 @@
 use super::Micros;
 use super::call::{Call, Outcome};
 use super::region::Region;
+use super::seat::Seat;
 use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::demand::DemandTracker;
@@ -40,6 +41,8 @@ pub struct Agent {
     awaited: u64,
     /// What the heartbeat before could have said of units spent.
     spent: Vec<Spent>,
+    /// What it may spend by itself.
+    pub(super) seat: Seat,
     /// Responses that wait until the one before is applied.
     inbox: VecDeque<(Box<Response>, LocalTime)>,
 }
@@ -75,6 +78,7 @@ enum Step {
 impl Agent {
     pub(super) fn new(observer: u64) -> Self {
         Self {
+            seat: Seat::new(observer),
             book: None,
             table: Arc::new(PolicyTable::empty()),
             charges: Vec::new(),
@@ -99,6 +103,12 @@ impl Agent {
         }
         let upcoming = self.upcoming.as_ref().filter(|(table, _)| table.in_force() == in_force);
         upcoming.map(|(_, charges)| (charges.as_slice(), false))
+    }
+
+    /// The newest sets that it goes by, in force or about to be; `None` while it knows none.
+    pub(super) fn newest_sets(&self) -> Option<PoliciesInForce> {
+        let newest = self.upcoming.as_ref().map_or(&self.table, |(table, _)| table).in_force();
+        (newest.active > 0).then_some(newest)
     }
 
     /// True while it applies a response, or opens a session.
@@ -155,7 +165,11 @@ impl Region {
         // a store that lost its state may have a record, but an old one
         let trusted = self.store.record(now).filter(|record| !record.burnt);
         let policies = trusted.map_or(self.disk.in_force(), |record| record.policies);
-        self.slept = false;
+        if std::mem::take(&mut self.slept)
+            && let Some(agent) = &mut self.agent
+        {
+            agent.seat.lapse();
+        }
         // stands for a random number: never the same twice
         let nonce = self.tickets + 1;
         let agent = self.agent.as_mut()?;
@@ -174,7 +188,8 @@ impl Region {
         agent.store_clock.observe(local, local, StoreTime::from_micros(self.store.clock_micros(now)), self.drift);
         agent.watches = true;
         let record = self.store.open_windows(now)?;
-        let windows = agent.table.open_windows(record.clock, record.burnt_until());
+        let used_aside = Some(agent.seat.watch.clock()).filter(|clock| *clock > StoreTime::ZERO);
+        let windows = agent.table.open_windows(record.clock, record.burnt_until().max(used_aside));
         let counting: Vec<BudgetId> = book.draining_budgets().cloned().collect();
         for budget in counting {
             let Some(charge) = agent.table.look(&budget) else { continue };
@@ -291,12 +306,14 @@ impl Region {
         if record.burnt {
             agent.store_clock.forget_clock();
             agent.watches = false;
+            agent.seat.genesis = None;
             self.missed_steps |= self.stepped;
         }
         let (name, session) = (self.name.clone(), record.session);
         let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
         let book = LeaseBook::open(name, "agent".into(), session, record.nonce, record.holdings, record.policies, local);
-        agent.book = Some(book.with_units(units));
+        let book = book.with_units(units);
+        agent.book = Some(if self.has_seats { book.with_seats() } else { book });
         (agent.table, agent.charges, agent.upcoming, agent.broken) = (table, charges, None, false);
         self.eager = true;
     }
@@ -360,6 +377,9 @@ impl Region {
             agent.charges = charges;
         }
         agent.table = applying.table.clone();
+        if applying.application.genesis {
+            agent.seat.genesis = Some(applying.application.policies);
+        }
     }
 }
 

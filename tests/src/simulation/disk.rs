@@ -1,6 +1,6 @@
 //! What an agent's disk remembers: the policy sets that it has read, and those in force.
 
-use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::matching::{Holder, PolicyTable};
 use quorate_shared::heartbeat::{FormerSet, PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
@@ -42,6 +42,12 @@ impl Disk {
         self.in_force
     }
 
+    /// How many agents of a region may have a seat, by the sets in force.
+    pub fn seats(&self, region: &RegionName) -> u32 {
+        let active = self.sets.get(&self.in_force.active);
+        active.and_then(|set| set.regions.get(region)).map_or(0, |region| region.agents)
+    }
+
     /// The newest version read.
     pub fn newest(&self) -> Option<u64> {
         self.sets.keys().next_back().copied()
@@ -49,12 +55,17 @@ impl Disk {
 
     /// The table of these sets, if they have been read.
     pub fn table(&self, region: &RegionName, in_force: PoliciesInForce) -> Option<PolicyTable> {
+        self.table_of(Holder::Region(region), in_force)
+    }
+
+    /// The same of a region or of a seat.
+    pub fn table_of(&self, holder: Holder<'_>, in_force: PoliciesInForce) -> Option<PolicyTable> {
         let active = self.sets.get(&in_force.active)?;
         let next = match in_force.next {
             Some(version) => Some(self.sets.get(&version)?),
             None => None,
         };
         let former: Vec<_> = self.former.iter().map(|former| (former.clone(), self.sets.get(&former.version).cloned())).collect();
-        Some(PolicyTable::new(region, active, next, self.key.clone()?).with_former(region, &former))
+        Some(PolicyTable::new(holder, active, next, self.key.clone()?).with_former(holder, &former))
     }
 }

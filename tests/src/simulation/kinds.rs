@@ -22,6 +22,8 @@ pub struct Kind {
     pub many: bool,
     /// True if each region has a second agent.
     pub several: bool,
+    /// True if in half of the schedules agents may spend something by themselves.
+    pub seats: bool,
     /// What may happen at any time, with weights.
     pub troubles: Odds,
     /// What may happen to each message or call, in thousandths, together.
@@ -39,6 +41,7 @@ const PLAIN: Kind = Kind {
     bursts: &[2, 12, 30],
     many: false,
     several: false,
+    seats: false,
     troubles: &[],
     hazards: &[NETWORK],
     scripts: &[],
@@ -243,6 +246,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         name: "any plans",
+        seats: true,
         shapes: &[Shape::Flow, Shape::Flow, Shape::Share, Shape::Allowance],
         bursts: &[12, 30, 60],
         troubles: &[

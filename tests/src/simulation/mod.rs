@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`world`] | what happens when, and to whom |
 //! | [`kinds`], [`profile`], [`fault`] | the kinds of schedules, what a seed draws of one, which faults there were |
-//! | [`region`], [`agent`], [`store`], [`call`] | one region: its process, its store, what is under way between them |
+//! | [`region`], [`agent`], [`seat`], [`store`], [`call`] | one region: its process, what that may spend by itself, its store, what is under way between them |
 //! | [`cluster`] | the replicated log and those who lead it |
 //! | [`policies`] | policy sets and how they change |
 //! | [`invariants`] | what must hold, whatever happens; a file for each |
@@ -27,6 +27,7 @@ pub mod profile;
 pub mod queue;
 pub mod region;
 pub mod request;
+pub mod seat;
 pub mod store;
 pub mod teeth;
 pub mod trace;

@@ -135,7 +135,10 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
             let more = limit_of(period, profile, chance).capacity();
             policy.limit = limit(profile.shape, rate + tokens(more.rate), period, burst + tokens(more.burst));
         }
-        Fault::FloorsDivided => (policy.floor, policy.lendable) = floors(profile, chance),
+        Fault::FloorsDivided => {
+            (policy.floor, policy.lendable) = floors(profile, chance);
+            policy.emergency = emergency(profile, chance);
+        }
         Fault::PeriodChanged => {
             let period = if period == Duration::from_secs(1) { Duration::from_secs(3) } else { Duration::from_secs(1) };
             policy.limit = limit(profile.shape, tokens(whole.rate), period, tokens(whole.burst));
@@ -173,7 +176,8 @@ fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
         lendable,
         cost: CostRule::Fixed(MicroTokens::TOKEN),
         overrides: if overridden { vec![override_of(period, profile, chance)] } else { Vec::new() },
-        on_store_failure: OnStoreFailure::Closed,
+        on_store_failure: OnStoreFailure::Emergency,
+        emergency: emergency(profile, chance),
         mode: Mode::Enforce,
     }
 }
@@ -207,6 +211,11 @@ fn floors(profile: &Profile, chance: &mut Chance) -> (FloorRule, PartsPerMillion
     (FloorRule::Together(PartsPerMillion(total)), PartsPerMillion(chance.pick(&[900_000, 1_000_000, 500_000])))
 }
 
+/// What is set aside for agents by themselves.
+fn emergency(profile: &Profile, chance: &mut Chance) -> PartsPerMillion {
+    PartsPerMillion(if profile.seats { chance.pick(&[0, 100_000, 300_000, 600_000]) } else { 0 })
+}
+
 fn weight(chance: &mut Chance) -> Region {
-    Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1), priority: 0 }
+    Region { weight: u32::try_from(chance.between(1, 3)).unwrap_or(1), ..Region::default() }
 }

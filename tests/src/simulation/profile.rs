@@ -25,6 +25,8 @@ pub struct Profile {
     pub policies: usize,
     /// See [`Self::policies`].
     pub subjects: usize,
+    /// True if agents may spend something by themselves.
+    pub seats: bool,
     /// How limits count past use.
     pub shape: Shape,
     /// The periods of limits, or the lengths of their windows, in seconds.
@@ -55,6 +57,8 @@ impl Profile {
             regions: if script.is_some() { 3 } else { chance.pick(&[2, 3, 3, 3]) },
             policies: if kind.many { chance.pick(&[1, 2]) } else { 1 },
             subjects: if kind.many { 2 } else { 1 },
+            // drawn apart, so that the other half is as if there were no seats
+            seats: kind.seats && Chance::new(!seed).per_mille(500),
             periods: match shape {
                 Shape::Flow => kind.periods,
                 Shape::Share => &[2, 4],

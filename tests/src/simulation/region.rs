@@ -51,6 +51,8 @@ pub struct Region {
     pub missed_steps: bool,
     /// Its agent has something to say at once.
     pub eager: bool,
+    /// Its agents may spend something by themselves.
+    pub has_seats: bool,
     pub(super) clock: Clock,
     pub(super) drift: Drift,
     pub(super) places: Vec<Place>,
@@ -84,6 +86,8 @@ pub struct Usable {
     pub lent: Capacity,
     /// True if it may use the whole floor in spite of that.
     pub whole: bool,
+    /// What its agent may spend by itself.
+    pub seat: Capacity,
     /// True after a loss of state.
     pub burnt: bool,
     /// True if it has applied a response in this session, and is not about to write what it holds.
@@ -93,7 +97,7 @@ pub struct Usable {
 impl Usable {
     /// All of it.
     pub fn total(&self) -> Capacity {
-        self.loans.iter().copied().fold(self.own.plus(self.pool), Capacity::plus)
+        self.loans.iter().copied().fold(self.own.plus(self.pool), Capacity::plus).plus(self.seat)
     }
 
     /// What another agent of the region could admit too: the same store decides for both.
@@ -130,6 +134,7 @@ impl Region {
             stepped: false,
             missed_steps: false,
             eager: false,
+            has_seats: false,
             clock: Clock::new(chance.below(100 * super::SECOND), drift, chance),
             drift,
             places: places.to_vec(),
@@ -191,6 +196,12 @@ impl Region {
         book.is_some_and(|book| book.view(self.local(now)).leased)
     }
 
+    /// Stands for a random number: never the same twice.
+    pub(super) fn new_number(&mut self) -> u64 {
+        self.tickets += 1;
+        self.tickets
+    }
+
     /// What it could admit of each place now, by any of its agents. Nothing while they are down:
     /// nobody else decides.
     pub fn usable(&self, now: Micros) -> Vec<Usable> {
@@ -198,6 +209,7 @@ impl Region {
         for (own, other) in usable.iter_mut().zip(self.usable_by_follower(now).unwrap_or_default()) {
             own.include(&other);
         }
+        self.include_seat(&mut usable, now);
         usable
     }
 
@@ -246,6 +258,7 @@ impl Region {
                 loans,
                 lent,
                 whole,
+                seat: Capacity::ZERO,
                 burnt: record.burnt,
                 settled,
             }
@@ -256,7 +269,8 @@ impl Region {
     /// When one of its horizons passes next: until then [`Self::usable`] stays as it is, unless
     /// something happens.
     pub fn next_horizon(&self, now: Micros) -> Option<Micros> {
-        [self.next_horizon_of_agent(now), self.next_horizon_of_follower(now)].into_iter().flatten().min()
+        let horizons = [self.next_horizon_of_agent(now), self.next_horizon_of_follower(now), self.next_horizon_of_seat(now)];
+        horizons.into_iter().flatten().min()
     }
 
     fn next_horizon_of_agent(&self, now: Micros) -> Option<Micros> {

@@ -6,6 +6,7 @@ use super::chance::Chance;
 use super::clock::Clock;
 use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::record::{Record, Refusal};
+use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
 use quorate_limiter::store::{MemoryStore, Usage};
 use quorate_shared::time::{Drift, StoreTime};
 
@@ -13,9 +14,10 @@ use quorate_shared::time::{Drift, StoreTime};
 #[derive(Debug)]
 pub struct Store {
     memory: MemoryStore,
+    seats: SeatKeeper,
     /// What its replica knew at some instant, and its last backup.
-    replica: Option<MemoryStore>,
-    backup: Option<MemoryStore>,
+    replica: Option<(MemoryStore, SeatKeeper)>,
+    backup: Option<(MemoryStore, SeatKeeper)>,
     /// The run id: another one after a restart, a failover or a restore.
     run: u64,
     identity: String,
@@ -26,7 +28,15 @@ impl Store {
     /// An empty store.
     pub fn new(drift: Drift, chance: &mut Chance) -> Self {
         let clock = Clock::new(1_000_000 * super::SECOND, drift, chance);
-        Self { memory: MemoryStore::default(), replica: None, backup: None, run: 1, identity: "run 1".into(), clock }
+        Self {
+            memory: MemoryStore::default(),
+            seats: SeatKeeper::default(),
+            replica: None,
+            backup: None,
+            run: 1,
+            identity: "run 1".into(),
+            clock,
+        }
     }
 
     fn time(&self, now: Micros) -> StoreTime {
@@ -89,6 +99,13 @@ impl Store {
         self.memory.draw_seq(self.time(now), session)
     }
 
+    /// Takes an agent's word on its seat.
+    pub fn seat(&mut self, now: Micros, word: &SeatWord) -> Result<SeatAnswer, Refusal> {
+        let time = self.time(now);
+        let record = self.memory.record(time).filter(|record| record.store == self.identity);
+        self.seats.take(time, record, word)
+    }
+
     /// Decides a question.
     pub fn decide(&mut self, now: Micros, question: &Question) -> Reply {
         match self.record(now) {
@@ -104,25 +121,25 @@ impl Store {
 
     /// Everything is gone.
     pub fn lose(&mut self) {
-        self.memory = MemoryStore::default();
+        (self.memory, self.seats) = (MemoryStore::default(), SeatKeeper::default());
         self.replica = None;
         self.begin_run();
     }
 
     /// Its replica has caught up.
     pub fn replicate(&mut self) {
-        self.replica = Some(self.memory.clone());
+        self.replica = Some((self.memory.clone(), self.seats.clone()));
     }
 
     /// It is saved.
     pub fn back_up(&mut self) {
-        self.backup = Some(self.memory.clone());
+        self.backup = Some((self.memory.clone(), self.seats.clone()));
     }
 
     /// The replica takes its place, with what it knew. False if there is none.
     pub fn fail_over(&mut self) -> bool {
         let Some(replica) = self.replica.clone() else { return false };
-        self.memory = replica;
+        (self.memory, self.seats) = replica;
         self.begin_run();
         true
     }
@@ -130,7 +147,7 @@ impl Store {
     /// It is restored from its last backup. False if there is none.
     pub fn restore(&mut self) -> bool {
         let Some(backup) = self.backup.clone() else { return false };
-        self.memory = backup;
+        (self.memory, self.seats) = backup;
         self.begin_run();
         true
     }

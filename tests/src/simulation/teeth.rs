@@ -45,6 +45,8 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::NewPolicyInUsedWindow, 21, 300),
     tooth(Mistake::LabelsLeftOut, 177, 3_000),
     tooth(Mistake::SpentReadEarly, 419, 6_000),
+    tooth(Mistake::SeatsInFloors, 11, 1_000),
+    tooth(Mistake::SeatsNotWaitedFor, 11, 10_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

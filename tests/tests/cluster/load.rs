@@ -153,7 +153,7 @@ impl Door {
     }
 }
 
-async fn read(response: reqwest::Response) -> Outcome {
+pub async fn read(response: reqwest::Response) -> Outcome {
     let status = response.status().as_u16();
     let Ok(body) = response.bytes().await else { return Outcome::Unanswered };
     match status {

@@ -23,4 +23,5 @@ mod no_leader;
 mod records;
 mod relay;
 mod restarts;
+mod store_paused;
 mod system;

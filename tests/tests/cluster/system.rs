@@ -1,8 +1,10 @@
 //! Three coordinators, and three regions with an agent and a Redis each, as processes.
 
+use crate::load::read;
+use crate::records::Outcome;
 use crate::relay::{Relay, Way};
 use quorate_faults::ports::Port;
-use quorate_faults::process::{Process, last_words, quorate};
+use quorate_faults::process::{Process, Signal, last_words, quorate};
 use quorate_faults::wait::until;
 use quorate_shared::api::{AgentStatus, CheckAnswer, Cluster, Regions};
 use serde::de::DeserializeOwned;
@@ -79,6 +81,8 @@ pub enum Floors {
     Everything,
     /// [`FLOOR`] in each region, and the rest is the pool.
     WithPool,
+    /// All of it, a fifth of which is set aside for agents without their store.
+    SetAside,
 }
 
 #[derive(Debug)]
@@ -135,9 +139,10 @@ impl System {
         for region in REGIONS {
             let coordinators: Vec<String> = self.relays[region].iter().map(|relay| format!("http://{}", relay.address())).collect();
             // a busy machine is no failure of the store
+            let timeout = Duration::from_millis(if floors == Floors::SetAside { 500 } else { 2_000 });
             let text = format!(
                 "region = \"{region}\"\nlisten = \"{}\"\ncoordinators = {coordinators:?}\ndata-dir = \"agent-{region}\"\n\
-                 store = {{ kind = \"redis\", url = \"redis://{}\" }}\nstore-timeout = \"2s\"\nheartbeat = \"{HEARTBEAT:?}\"\n",
+                 store = {{ kind = \"redis\", url = \"redis://{}\" }}\nstore-timeout = \"{timeout:?}\"\nheartbeat = \"{HEARTBEAT:?}\"\n",
                 self.ports.agents[region].address(),
                 self.ports.stores[region].address()
             );
@@ -183,6 +188,20 @@ impl System {
     /// SIGKILL to a Redis; it has ended, and lost its state, when this returns.
     pub fn kill_store(&mut self, region: &'static str) {
         self.stores.insert(region, None);
+    }
+
+    /// Stops a Redis from running, or lets it run on.
+    pub fn signal_store(&self, region: &str, signal: Signal) {
+        self.stores[region].as_ref().expect("it runs").signal(signal);
+    }
+
+    /// One request of tenant `acme`, and its answer.
+    pub async fn ask(&self, region: &str, route: &str) -> Outcome {
+        let body = json!({"attributes": {"route": route, "tenant": "acme"}});
+        match self.client.post(format!("{}/v1/check", self.agent_url(region))).json(&body).send().await {
+            Ok(response) => read(response).await,
+            Err(_) => Outcome::Unanswered,
+        }
     }
 
     /// What becomes of what a region and the coordinators send each other from now on.
@@ -299,13 +318,14 @@ async fn turn() -> OwnedMutexGuard<()> {
 /// `write` is what loads meet; `deep` fills slowly; the others have windows of the calendar.
 fn policies(floors: Floors) -> String {
     let floor = match floors {
-        Floors::Everything => "100%",
+        Floors::Everything | Floors::SetAside => "100%",
         Floors::WithPool => "60%",
     };
+    let failing = if floors == Floors::SetAside { "emergency\n  emergency: 20%" } else { "closed" };
     format!(
         "regions: {{us: {{}}, eu: {{}}, ap: {{}}}}\n\
          policies:\n\
-         - name: write\n  match: {{route: write}}\n  per: [tenant]\n  floor: {floor}\n  on-store-failure: closed\n  \
+         - name: write\n  match: {{route: write}}\n  per: [tenant]\n  floor: {floor}\n  on-store-failure: {failing}\n  \
          limit: {{algorithm: token-bucket, rate: {RATE}/s, burst: {BURST}}}\n\
          - name: deep\n  match: {{route: deep}}\n  per: [tenant]\n  on-store-failure: closed\n  \
          limit: {{algorithm: token-bucket, rate: 3/s, burst: 3000}}\n\
@@ -313,6 +333,12 @@ fn policies(floors: Floors) -> String {
          limit: {{algorithm: fixed-window, units: 100, window: year}}\n\
          - name: pooled\n  match: {{route: pooled}}\n  per: [tenant]\n  floor: 0%\n  on-store-failure: closed\n  \
          limit: {{algorithm: fixed-window, units: 100, window: year}}\n\
+         - name: spare-window\n  match: {{route: spare-window}}\n  emergency: 20%\n  \
+         limit: {{algorithm: fixed-window, units: 60, window: year}}\n\
+         - name: spare-log\n  match: {{route: spare-log}}\n  emergency: 20%\n  \
+         limit: {{algorithm: sliding-log, units: 60, window: 1h}}\n\
+         - name: closed\n  match: {{route: closed}}\n  on-store-failure: closed\n  \
+         limit: {{algorithm: token-bucket, rate: 100/s}}\n\
          - name: monthly\n  match: {{route: monthly}}\n  per: [tenant]\n  on-store-failure: closed\n  \
          limit: {{algorithm: fixed-window, units: 3, window: month, time-zone: Europe/Berlin}}\n"
     )

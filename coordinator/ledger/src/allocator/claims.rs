@@ -116,7 +116,7 @@ impl Ledger {
             (own.demand, own.largest) = report.map(|r| (r.demand, r.largest)).unwrap_or_default();
             (own.live, own.lendable) = (true, terms.of(region).lendable);
         }
-        let limit = terms.limit.capacity();
+        let limit = terms.divided();
         let fill = terms.limit.period().saturating_mul(u32::try_from(limit.burst.0 / limit.rate.0.max(1)).unwrap_or(u32::MAX));
         let turn = TURN.max(fill.saturating_mul(2));
         Situation {

@@ -4,9 +4,11 @@ use super::*;
 use crate::testing::{World, budget, by, set, set_of, tokens};
 use crate::{Command, Ledger, Outcome};
 use quorate_shared::policy::Mode;
+use quorate_shared::policy::OnStoreFailure;
+use quorate_shared::policy::Region;
 use quorate_shared::policy::Window;
 use quorate_shared::policy::render::diff;
-use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
 
 /// Two regions that use all they have, of which `us` holds the pool and a part of eu's floor.
 fn in_use() -> World {
@@ -199,4 +201,27 @@ fn so_many_versions_are_kept_and_the_oldest_go() {
     }
     let kept: Vec<u64> = world.ledger.policy_history().iter().map(|v| v.set.version).collect();
     assert_eq!(kept, (51..=150).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_change_that_takes_something_of_a_seat_is_waited_for() {
+    let with = |agents, emergency| {
+        let mut set = set(100, 1_000_000);
+        (set.policies[0].on_store_failure, set.policies[0].emergency) = (OnStoreFailure::Emergency, PartsPerMillion(emergency));
+        set.regions.values_mut().for_each(|region| *region = Region { agents, ..*region });
+        set
+    };
+    let waited_for = |before: PolicySet, after: PolicySet| {
+        let mut world = World::under(before);
+        for ms in [1_000, 2_000] {
+            world.beat("eu", ms, 0);
+            world.beat("us", ms + 100, 0);
+        }
+        world.change(1, after);
+        world.ledger.pending_policies().is_some()
+    };
+    assert!(waited_for(with(1, 100_000), with(2, 100_000)), "half of a seat is for another agent");
+    assert!(waited_for(with(2, 100_000), with(1, 100_000)), "the other agent has none any more");
+    assert!(waited_for(with(1, 100_000), with(1, 0)) && waited_for(with(1, 0), with(1, 100_000)), "from seat to floor, and back");
+    assert!(!waited_for(with(1, 100_000), with(1, 100_000)));
 }

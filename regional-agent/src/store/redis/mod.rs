@@ -6,6 +6,7 @@ mod link;
 mod place;
 mod record;
 mod script;
+mod seats;
 mod server_info;
 mod session;
 mod shares;

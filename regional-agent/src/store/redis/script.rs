@@ -74,6 +74,8 @@ pub struct Scripts {
     pub finish: Script,
     /// What budgets have counting, or have spent.
     pub usage: Script,
+    /// An agent's word on its seat.
+    pub seat: Script,
 }
 
 impl Scripts {
@@ -100,25 +102,15 @@ impl Scripts {
             write: script(&[LEASE, BUCKET, include_str!("../scripts/write.lua")]),
             grant: script(&[LEASE, include_str!("../scripts/grant.lua")]),
             finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
+            seat: script(&[LEASE, include_str!("../scripts/seat.lua")]),
             usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, include_str!("../scripts/usage.lua")]),
         }
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 11] {
-        [
-            &self.decide,
-            &self.settle,
-            &self.release,
-            &self.trust,
-            &self.open,
-            &self.draw,
-            &self.take,
-            &self.write,
-            &self.grant,
-            &self.finish,
-            &self.usage,
-        ]
+    pub fn all(&self) -> [&Script; 12] {
+        let Self { decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat } = self;
+        [decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat]
     }
 }
 

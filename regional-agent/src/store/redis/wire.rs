@@ -22,6 +22,8 @@ use std::time::Duration;
 pub struct Keys {
     /// The lease record.
     pub lease: String,
+    /// The seats of the region's agents.
+    pub seats: String,
     buckets: String,
     holds: String,
     slots: String,
@@ -32,7 +34,14 @@ impl Keys {
     /// Of `region`.
     pub fn new(region: &RegionName) -> Self {
         let of = |what: &str| format!("quorate:{{{region}}}:{what}");
-        Self { lease: of("lease"), buckets: of("bucket:"), holds: of("hold:"), slots: of("slot:"), attempts: of("attempt") }
+        Self {
+            lease: of("lease"),
+            seats: of("seats"),
+            buckets: of("bucket:"),
+            holds: of("hold:"),
+            slots: of("slot:"),
+            attempts: of("attempt"),
+        }
     }
 
     /// Of one hold.
@@ -241,7 +250,8 @@ impl Words {
         Ok((words.text()?, words))
     }
 
-    fn text(&mut self) -> Result<String, StoreError> {
+    /// A word.
+    pub fn text(&mut self) -> Result<String, StoreError> {
         self.rest.next().ok_or_else(|| unreadable("an answer that is too short"))
     }
 

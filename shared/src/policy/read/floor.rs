@@ -3,7 +3,7 @@
 use super::Regions;
 use crate::located::{Located, Value};
 use crate::names::RegionName;
-use crate::policy::{CostRule, FloorRule, Limit, Override, Policy, PolicySet};
+use crate::policy::{FloorRule, Limit, Override, Policy, PolicySet};
 use crate::text::{self, ShareText};
 use crate::units::{MAX_EXACT, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
@@ -82,35 +82,31 @@ pub(super) fn warn_of_small_floors(at: &[Located<'_>], set: &PolicySet) {
     let sum: u64 = weights.sum();
     let small = |(at, policy)| {
         // the floors of all regions are computed only where one may be small
-        let enough = least(policy, smallest, sum) >= cost(policy);
+        let enough = least(policy, smallest, sum) >= policy.cost.ordinary();
         if enough { None } else { Some((at, policy, regions_below_cost(policy, set)?)) }
     };
     for (at, policy, names) in at.iter().zip(&set.policies).filter_map(small).take(WARNED) {
-        let cost = cost(policy);
+        let cost = policy.cost.ordinary();
         at.warn(format!(
             "while cut off from the coordinators, {names} can admit nothing: the floor there holds less than a request costs ({cost})"
         ));
     }
 }
 
-const fn cost(policy: &Policy) -> MicroTokens {
-    let (CostRule::Fixed(cost) | CostRule::ByAttribute { otherwise: cost, .. }) = policy.cost;
-    cost
-}
-
-/// What the floor of every region holds at least: its part of the burst in whole tokens.
+/// What the floor of every region holds at least: its part of the burst in whole tokens, less what is set aside.
 fn least(policy: &Policy, smallest: u64, sum: u64) -> MicroTokens {
     let (part, of) = match &policy.floor {
         FloorRule::Together(_) => (smallest, sum),
         FloorRule::Each(_) => return MicroTokens::ZERO,
     };
     let together = policy.limit.capacity().burst.scale_floor(policy.floor.total(), u64::from(PartsPerMillion::WHOLE.0));
-    MicroTokens::from_tokens(MicroTokens(together.tokens_floor()).scale_floor(part, of).0).unwrap_or(MicroTokens::ZERO)
+    let whole = MicroTokens::from_tokens(MicroTokens(together.tokens_floor()).scale_floor(part, of).0).unwrap_or(MicroTokens::ZERO);
+    whole.saturating_sub(policy.emergency.of(whole))
 }
 
 fn regions_below_cost(policy: &Policy, set: &PolicySet) -> Option<String> {
-    let floors = set.floors(policy, policy.limit);
-    let mut small = floors.iter().filter(|(_, floor)| floor.burst < cost(policy)).map(|(name, _)| name);
+    let shares = set.shares(policy, policy.limit);
+    let mut small = shares.iter().filter(|(_, share)| share.floor.burst < policy.cost.ordinary()).map(|(name, _)| name);
     let first = small.next()?;
     match small.count() {
         0 => Some(first.to_string()),

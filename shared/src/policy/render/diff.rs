@@ -51,9 +51,15 @@ fn by_name(set: &PolicySet) -> BTreeMap<&PolicyName, &Policy> {
 }
 
 fn regions(set: &PolicySet) -> BTreeMap<String, String> {
-    let words = |region: &Region| match region.priority {
-        0 => format!("weight {}", region.weight),
-        priority => format!("weight {}, priority {priority}", region.weight),
+    let words = |region: &Region| {
+        let mut words = format!("weight {}", region.weight);
+        if region.priority > 0 {
+            words.push_str(&format!(", priority {}", region.priority));
+        }
+        if region.agents > 1 {
+            words.push_str(&format!(", {} agents", region.agents));
+        }
+        words
     };
     set.regions.iter().map(|(name, region)| (format!("regions.{name}"), words(region))).collect()
 }

@@ -59,18 +59,20 @@ fn unhealed(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot
 
 /// What the one region that asks may save up at most: its floor, the pool, and what others may lend.
 fn burst_within_reach(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize) -> MicroTokens {
-    let Some(policy) = ledger.active_policies().policy(&terms.budget.policy) else { return MicroTokens::ZERO };
-    let lenders = (0..regions.len()).filter(|r| *r != hot);
-    let lendable: Capacity = lenders.map(|r| policy.lendable_of(terms.floors[r])).sum();
-    terms.floors[hot].plus(terms.pool).plus(lendable).burst
+    terms.floors[hot].plus(terms.pool).plus(lendable_to(ledger, terms, &regions[hot]).unwrap_or_default()).burst
+}
+
+/// What all others may lend to a region.
+fn lendable_to(ledger: &Ledger, terms: &super::Terms, borrower: &Region) -> Option<Capacity> {
+    let set = ledger.active_policies();
+    let shares = set.shares(set.policy(&terms.budget.policy)?, terms.limit);
+    Some(shares.iter().filter(|(name, _)| **name != borrower.name).map(|(_, share)| share.lendable).sum())
 }
 
 /// What the allocator is to give the one region that asks for all of it: its floor, the pool, and
 /// of every other floor the rate that may be lent. Bursts stay where they are.
 fn target(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize) -> Option<Capacity> {
-    let policy = ledger.active_policies().policy(&terms.budget.policy)?;
-    let lenders = (0..regions.len()).filter(|r| *r != hot);
-    let lendable: Capacity = lenders.map(|r| policy.lendable_of(terms.floors[r])).sum();
+    let lendable = lendable_to(ledger, terms, &regions[hot])?;
     let all = terms.floors[hot].plus(terms.pool).plus(Capacity { burst: MicroTokens::ZERO, ..lendable });
     match terms.whole == terms.limit.capacity() {
         true => Some(all),

@@ -18,8 +18,9 @@ use floors::OwnBucket;
 use labels::Labels;
 use quorate_ledger::Ledger;
 use quorate_shared::names::BudgetId;
+use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, Shape};
-use quorate_shared::time::Drift;
+use quorate_shared::time::{Drift, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
 
@@ -201,8 +202,16 @@ impl Watch {
     /// If more is admitted than may be.
     pub fn admit(&mut self, now: Micros, r: usize, region: &Region, place: usize, cost: MicroTokens) -> Result<(), Violation> {
         self.own[r][place].take(region.store.clock_micros(now), cost, &self.usable[r][place]);
+        self.admit_aside(now, place, region.window(place, now), cost)
+    }
+
+    /// An agent admitted a request by itself, of an allowance in this window.
+    ///
+    /// # Errors
+    /// If more is admitted than may be.
+    pub fn admit_aside(&mut self, now: Micros, place: usize, window: Option<WindowLabel>, cost: MicroTokens) -> Result<(), Violation> {
         let Some(terms) = &self.terms[place] else { return Ok(()) };
-        match (terms.limit.shape(), region.window(place, now)) {
+        match (terms.limit.shape(), window) {
             (Shape::Flow, _) => self.admissions.admit(now, place, terms, cost),
             (Shape::Share, _) => self.counts.admit(now, place, terms, cost),
             (Shape::Allowance, Some(label)) => self.labels.admit(now, place, terms, label, cost),
@@ -255,12 +264,12 @@ impl Watch {
         for (i, place) in self.catalogue.places.iter().enumerate() {
             let terms = set.policy(&place.policy).map(|policy| {
                 let limit = policy.overrides_by_hash(&founding.subject_key).get(&place.subject).copied().unwrap_or(policy.limit);
-                let by_region = set.floors(policy, limit);
+                let by_region = set.shares(policy, limit);
                 let mut floors = [Capacity::ZERO; MOST_REGIONS];
-                let floor = |name| by_region.get(name).copied().unwrap_or_default();
+                let floor = |name| by_region.get(name).map(|share| share.floor).unwrap_or_default();
                 floors.iter_mut().zip(&self.catalogue.regions).for_each(|(part, name)| *part = floor(name));
-                let sum: Capacity = floors.iter().copied().sum();
-                let whole = limit.capacity().max(sum);
+                let sum: Capacity = by_region.values().map(RegionShare::whole).sum();
+                let whole = if policy.allow_overcommit { limit.capacity().max(sum) } else { limit.capacity() };
                 let enforced = policy.mode.enforces(place.subject);
                 Terms { budget: policy.budget(place.subject), limit, whole, floors, pool: limit.capacity().minus(sum), enforced }
             });

@@ -58,6 +58,10 @@ impl World {
         if self.hot.is_some() {
             self.pulses[r].healing += 1;
         }
+        if self.profile.seats && self.chance.per_mille(600) {
+            self.regions[r].hold_seat(self.now);
+            self.touch(r);
+        }
         match self.regions[r].beat(self.now) {
             Ok(Some(beat)) => self.send_beat(r, beat),
             Ok(None) => {}

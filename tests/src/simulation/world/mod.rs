@@ -121,7 +121,8 @@ impl World {
         let names = &catalogue.regions;
         let region =
             |name: &quorate_shared::names::RegionName| Region::new(name.clone(), names, &catalogue.places, profile.drift, &mut chance);
-        let regions: Vec<Region> = names.iter().map(region).collect();
+        let mut regions: Vec<Region> = names.iter().map(region).collect();
+        regions.iter_mut().for_each(|region| region.has_seats = profile.seats);
         let count = regions.len();
         let mut world = Self {
             now: 0,

@@ -61,6 +61,10 @@ impl World {
             // once in a while as much as there may be, then the rest bit by bit
             let cost = if n < 2 { self.cost(places.start, mood) } else { MicroTokens::TOKEN };
             self.requests.0 += 1;
+            if self.profile.seats && self.chance.per_mille(400) {
+                self.ask_aside(r, places.clone())?;
+                continue;
+            }
             if self.hazard(Fault::AnswerOfStoreLate) {
                 self.put_question(r, places, cost);
                 break;
@@ -88,6 +92,18 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// The agent takes its store for gone, rightly or not.
+    fn ask_aside(&mut self, r: usize, places: std::ops::Range<usize>) -> Result<(), Violation> {
+        let cost = MicroTokens(self.chance.between(1, 3) * MicroTokens::TOKEN.0);
+        let aside = self.regions[r].ask_aside(places, cost, self.now);
+        if !aside.admitted.is_empty() {
+            self.requests.1 += 1;
+            self.tell(Some(r), || format!("admits {cost} of {:?} by itself", aside.admitted));
+        }
+        let each = aside.admitted.into_iter().zip(aside.windows);
+        each.into_iter().try_for_each(|(place, window)| self.watch.admit_aside(self.now, place, window, cost))
     }
 
     /// What a region does not know to be limited it lets pass.

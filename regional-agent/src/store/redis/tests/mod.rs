@@ -9,6 +9,7 @@ mod holds;
 mod known_faults;
 mod losses;
 mod outage;
+mod seats;
 mod sentinel;
 mod server;
 mod shares;
