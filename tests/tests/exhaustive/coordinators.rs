@@ -66,6 +66,11 @@ impl Coordinators {
         Entry { heartbeat, office: self.office, at: self.leader_time(now), favoured: self.favoured }
     }
 
+    /// An operator changes the policies.
+    pub fn change_policies(&mut self, within: &Exploration) {
+        self.ledger = within.change_policies(&self.ledger);
+    }
+
     /// A dated heartbeat comes into the log. With the first of an office the one before it is over:
     /// what its leader left behind must be refused from then on.
     pub fn commit(&mut self, within: &Exploration, entry: &Entry) -> Option<Arc<Part<Answer>>> {

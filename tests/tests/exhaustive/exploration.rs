@@ -3,8 +3,8 @@
 
 use super::canonical::{Part, hash_of};
 use super::region::Region;
-use super::setting::{self, Setting};
-use quorate_ledger::{Command, Ledger, Outcome, Plan, StampedHeartbeat};
+use super::setting::{self, Setting, Terms};
+use quorate_ledger::{Author, Command, Ledger, Outcome, Plan, StampedHeartbeat, UnitPlan};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Office};
 use quorate_shared::time::{LeaderTime, LocalTime};
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Exploration {
     /// What may happen in it.
     pub setting: Setting,
+    /// By version, from 1 on.
+    terms: [Terms; 2],
     changed: Memory<Changed>,
     heeded: Memory<bool>,
     applied: Memory<Applied>,
@@ -26,7 +28,7 @@ type Changed = (Arc<Part<Region>>, Option<Arc<Part<Heartbeat>>>);
 /// What may happen to a region.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Time has gone on.
+    /// It takes all that it may.
     Use,
     /// It sends a heartbeat.
     Beat,
@@ -38,6 +40,8 @@ pub enum Change {
     Restart,
     /// The store loses everything.
     Lose,
+    /// The store's clock shows the next window.
+    Turn,
 }
 
 /// A heartbeat with its leader's date.
@@ -68,7 +72,22 @@ pub enum Applied {
 impl Exploration {
     /// One that has not begun.
     pub fn of(setting: Setting) -> Self {
-        Self { setting, changed: Memory::default(), heeded: Memory::default(), applied: Memory::default() }
+        let terms = [1, 2].map(|version| Terms::of(&setting.policies(version)));
+        Self { setting, terms, changed: Memory::default(), heeded: Memory::default(), applied: Memory::default() }
+    }
+
+    /// By the policies of this version.
+    pub fn terms(&self, version: u64) -> &Terms {
+        &self.terms[usize::from(version > 1)]
+    }
+
+    /// The policies are changed to the other ones.
+    pub fn change_policies(&self, ledger: &Part<Ledger>) -> Arc<Part<Ledger>> {
+        let mut after = ledger.value.clone();
+        let by = Author { who: String::new(), when_ms: 0, why: None };
+        let replaces = after.newest_policies().version;
+        after.apply(1, &Command::Policies { replaces, set: Box::new(self.setting.next.clone()), by });
+        Arc::new(Part::new(after))
     }
 
     /// A region after a change at `now`, and what it sends.
@@ -80,6 +99,7 @@ impl Exploration {
             Change::Restart => 2,
             Change::Lose => 3,
             Change::Use => 4,
+            Change::Turn => 5,
         };
         self.changed.recall(hash_of(&(region.whole, what, now)), || {
             let mut after = region.value.clone();
@@ -91,6 +111,7 @@ impl Exploration {
                 Change::Use => after.use_all(now),
                 Change::Restart => after.restart(now),
                 Change::Lose => after.lose_store(now),
+                Change::Turn => after.turn(),
             }
             (Arc::new(Part::with_text(after.text(), after)), beat)
         })
@@ -106,7 +127,9 @@ impl Exploration {
         let Entry { heartbeat, office, at, favoured } = entry;
         self.applied.recall(hash_of(&(ledger.whole, term, heartbeat.whole, office, at, favoured)), || {
             let plans = vec![Plan { budget: setting::budget(), targets: setting::all_to(*favoured, self.setting.limit) }];
-            let stamped = StampedHeartbeat { heartbeat: heartbeat.value.clone(), office: *office, at: *at, plans, unit_plans: vec![] };
+            let units = |label| UnitPlan { budget: setting::budget(), label, targets: setting::units_to(*favoured, self.setting.limit) };
+            let unit_plans = heartbeat.value.windows.iter().map(|window| units(window.label)).collect();
+            let stamped = StampedHeartbeat { heartbeat: heartbeat.value.clone(), office: *office, at: *at, plans, unit_plans };
             let mut after = ledger.value.clone();
             match after.apply(term, &Command::Heartbeat(Box::new(stamped))) {
                 Outcome::Heartbeat(answer) => Applied::Answered(Arc::new(Part::new(after)), Arc::new(Part::new(answer))),

@@ -12,7 +12,10 @@ mod state;
 mod teeth;
 
 use exploration::Exploration;
-use model::{ELSEWHERE, ENDS, GIVEN_BACK, LENT_BACK, LENT_TO_FIRST, LENT_TO_SECOND, POOL_MOVES, WHOLE_AGAIN};
+use model::{
+    BOTH_WINDOWS, CHANGES, ELSEWHERE, ENDS, GIVEN_BACK, GRANT_MOVES, GRANTED, GROWS, LENT_BACK, LENT_TO_FIRST, LENT_TO_SECOND, POOL_MOVES,
+    WAITS, WHOLE_AGAIN,
+};
 use quorate_shared::time::Drift;
 use setting::{Left, Setting};
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
@@ -43,8 +46,9 @@ fn explore(setting: Setting, least: AtLeast, reached: &[&str]) {
 /// Clocks all alike and a lease that has just begun, with so many heartbeats and one turn of the demand.
 fn setting(beats: [u8; 2]) -> Setting {
     Setting {
-        left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0 },
+        left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0, changes: 0, turns: [0; 2] },
         limit: setting::flow(),
+        next: setting::less(setting::flow()),
         lent: true,
         one_at_a_time: true,
         stepwise: false,
@@ -54,6 +58,12 @@ fn setting(beats: [u8; 2]) -> Setting {
         agents: [1_000_000; 2],
         leaders: [1_000_000; 2],
     }
+}
+
+/// Units of windows, most of which the first region is granted.
+fn of_windows(beats: [u8; 2]) -> Setting {
+    let setting = with(setting(beats), |left| left.swings = 0);
+    Setting { limit: setting::allowance(), next: setting::less(setting::allowance()), ..setting }
 }
 
 fn with(setting: Setting, change: impl FnOnce(&mut Left)) -> Setting {
@@ -120,6 +130,38 @@ fn clocks_that_run_apart() {
 fn past_use_that_counts() {
     let setting = Setting { limit: setting::share(), ..setting([1, 1]) };
     explore(setting, AtLeast { states: 300_000, depth: 20 }, &[ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+fn policies_that_change() {
+    let setting = with(setting([2, 1]), |left| (left.changes, left.swings) = (1, 0));
+    explore(setting, AtLeast { states: 300_000, depth: 20 }, &[CHANGES, WAITS, GROWS]);
+}
+
+#[test]
+fn windows_with_labels() {
+    explore(of_windows([1, 1]), AtLeast { states: 1_000, depth: 5 }, &[GRANTED]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn windows_that_are_granted_to_another() {
+    let setting = with(of_windows([2, 1]), |left| left.swings = 1);
+    explore(setting, AtLeast { states: 500_000, depth: 15 }, &[GRANTED, GRANT_MOVES]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn windows_that_follow_each_other() {
+    let setting = with(of_windows([1, 1]), |left| left.turns = [1, 1]);
+    explore(setting, AtLeast { states: 100_000, depth: 15 }, &[GRANTED, BOTH_WINDOWS]);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn windows_of_policies_that_change() {
+    let setting = with(of_windows([1, 1]), |left| (left.changes, left.turns) = (1, [1, 0]));
+    explore(setting, AtLeast { states: 100_000, depth: 15 }, &[CHANGES, GRANTED]);
 }
 
 #[test]

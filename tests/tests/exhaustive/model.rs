@@ -1,7 +1,7 @@
 //! The model that the checker explores: states, what may happen in them, what must hold in each.
 
 use super::exploration::Exploration;
-use super::setting;
+use super::setting::{self, Terms};
 use super::state::{Action, State};
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::policy::Limit;
@@ -33,11 +33,14 @@ impl Model for Exploration {
 /// What must hold in every state.
 fn promises() -> Vec<Property<Exploration>> {
     vec![
-        Property::<Exploration>::always("entitlements add up to at most the limit", |m, s| s.total_use().fits(m.setting.limit.capacity())),
+        Property::<Exploration>::always("entitlements add up to at most the limit", |m, s| s.total_use().fits(s.terms(m).limit)),
         Property::<Exploration>::always("what counts in all regions adds up to at most the limit", |m, s| {
-            s.counted(0).saturating_add(s.counted(1)) <= m.setting.limit.capacity().burst
+            s.counted(0).saturating_add(s.counted(1)) <= s.terms(m).limit.burst
         }),
-        Property::<Exploration>::always("no part is used twice", |m, s| no_part_is_used_twice(s, m.setting.limit)),
+        Property::<Exploration>::always("units spent of each window add up to at most the limit", |m, s| {
+            (0..2).all(|window| s.spent(window) <= m.terms(1).limit.burst)
+        }),
+        Property::<Exploration>::always("no part is used twice", |m, s| no_part_is_used_twice(s, s.terms(m))),
         Property::<Exploration>::always("the ledger's own check holds", |_, s| ledger_is_sound(s)),
         Property::<Exploration>::always("what a region goes by is what the ledger reckons with", |_, s| {
             (0..2).all(|region| is_reckoned_with(s, region))
@@ -63,6 +66,19 @@ pub const ELSEWHERE: &str = "what a lease had is used elsewhere once it has ende
 /// A region that lent its floor and hears nothing has it back.
 pub const WHOLE_AGAIN: &str = "a lender that hears nothing has its floor back";
 
+/// What an operator's change brings.
+pub const CHANGES: &str = "a change of policies comes into force";
+/// While a region that hears nothing may go by the old ones.
+pub const WAITS: &str = "a change waits for a region whose lease has ended";
+/// A floor grows once others have shrunk.
+pub const GROWS: &str = "a floor that a change raised is used";
+/// Units are granted.
+pub const GRANTED: &str = "units beyond a floor are spent in the first region";
+/// And may be granted to another while they are not spent.
+pub const GRANT_MOVES: &str = "units that were granted to the first region are spent in the second";
+/// Of both windows.
+pub const BOTH_WINDOWS: &str = "all units of two windows are spent";
+
 /// What must happen in some state, or the promises would hold of nothing.
 fn events() -> Vec<Property<Exploration>> {
     vec![
@@ -76,13 +92,23 @@ fn events() -> Vec<Property<Exploration>> {
         Property::<Exploration>::sometimes(WHOLE_AGAIN, |m, s| {
             !holding(s, 1).lent.is_zero() && s.uses(1).own == setting::floor(m.setting.limit)
         }),
+        Property::<Exploration>::sometimes(CHANGES, |_, s| active(s) == 2),
+        Property::<Exploration>::sometimes(WAITS, |_, s| active(s) == 1 && s.left().changes == 0 && has_ended(s, 0)),
+        Property::<Exploration>::sometimes(GROWS, |m, s| s.uses(1).own.rate > m.terms(1).floors[1].rate),
+        Property::<Exploration>::sometimes(GRANTED, |m, s| s.regions[0].value.spent(0) > m.terms(1).floors[0].burst),
+        Property::<Exploration>::sometimes(GRANT_MOVES, |m, s| s.regions[1].value.spent(0) > m.terms(1).floors[1].burst),
+        Property::<Exploration>::sometimes(BOTH_WINDOWS, |m, s| (0..2).all(|window| s.spent(window) == m.terms(1).limit.burst)),
     ]
 }
 
-fn no_part_is_used_twice(state: &State, limit: Limit) -> bool {
+fn active(state: &State) -> u64 {
+    state.coordinators.ledger.value.active_policies().version
+}
+
+fn no_part_is_used_twice(state: &State, terms: &Terms) -> bool {
     let [a, b] = [state.uses(0), state.uses(1)];
     let floors = [a.own.plus(b.loan), b.own.plus(a.loan)];
-    floors.into_iter().all(|used| used.fits(setting::floor(limit))) && a.pool.plus(b.pool).fits(setting::pool(limit))
+    floors.into_iter().zip(terms.floors).all(|(used, floor)| used.fits(floor)) && a.pool.plus(b.pool).fits(terms.pool)
 }
 
 /// docs/protocol.md, "Why it holds", C: while a region may use leased parts, each is at most what the

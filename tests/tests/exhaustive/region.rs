@@ -1,19 +1,26 @@
 //! One region: the real lease book and the real record, and every step between them.
 
+mod past_use;
+mod steps;
+
 use super::setting::{self, Setting};
-use quorate_limiter::decision::{Charge, Decision, Question, Reply};
-use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
-use quorate_limiter::record::{Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
-use quorate_limiter::store::{MemoryStore, Usage};
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Holding, Number, PoliciesInForce, Report, Response, StoreReport};
+use quorate_limiter::lease_book::{Account, LeaseBook};
+use quorate_limiter::matching::PolicyTable;
+use quorate_limiter::record::{FloorTerms, Opening, Record};
+use quorate_limiter::store::MemoryStore;
+use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Holding, Number, Report, Response, Spent, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
-use quorate_shared::names::BudgetId;
-use quorate_shared::policy::Limit;
+use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use quorate_shared::units::{Capacity, MicroTokens};
+use quorate_tests::simulation::disk::Disk;
+use std::sync::Arc;
+use steps::Applying;
 
-/// When the store was set up.
-const SET_UP: StoreTime = StoreTime::from_micros(1_000_000);
+/// When the store was set up: some time after a window of the length of a lease began.
+const SET_UP: StoreTime = StoreTime::from_micros(10 * WINDOW + 1_000_000);
+/// In microseconds.
+const WINDOW: u64 = 60_000_000;
 
 /// A region whose agent runs.
 #[derive(Clone, Debug)]
@@ -25,22 +32,23 @@ pub struct Region {
     /// The run of the store.
     run: u64,
     book: LeaseBook,
-    applying: Option<(Application, Step)>,
+    applying: Option<Applying>,
     /// Arrived while another was being applied.
     waiting: Option<(Response, LocalTime)>,
-    /// What the agent's disk remembers.
-    in_force: PoliciesInForce,
+    disk: Disk,
+    /// By which the agent decides.
+    table: Arc<PolicyTable>,
+    /// What `table` says of the budget.
+    terms: FloorTerms,
     greatest_session: u64,
     /// Stand for random numbers: never the same twice.
     nonces: u64,
-}
-
-/// What comes next in the application of a response. It was taken by the store when it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Reduce,
-    Finish,
-    Increase,
+    /// How many windows later the store's clock is.
+    turned: u64,
+    /// Units ever spent of each window.
+    spent: [MicroTokens; 2],
+    /// What the heartbeat before could have said of them.
+    told: Vec<Spent>,
 }
 
 /// What a region may use of the budget at one instant.
@@ -74,9 +82,14 @@ impl Region {
             book: nobody,
             applying: None,
             waiting: None,
-            in_force: PoliciesInForce::default(),
+            disk: Disk::default(),
+            table: Arc::new(PolicyTable::empty()),
+            terms: no_terms(setting.limit),
             greatest_session: 0,
             nonces: 0,
+            turned: 0,
+            spent: [MicroTokens::ZERO; 2],
+            told: Vec::new(),
         };
         region.restart(now);
         region
@@ -92,11 +105,25 @@ impl Region {
         let stored = self.store.record(SET_UP);
         let session = self.greatest_session.max(stored.map_or(0, |r| r.session)) + 1;
         let trusted = stored.filter(|r| r.store == run && !r.burnt);
-        let policies = trusted.map_or(self.in_force, |r| r.policies);
+        let policies = trusted.map_or(self.disk.in_force(), |r| r.policies);
         let opened = self.store.open_session(self.store_time(now), &Opening { session, nonce: self.nonces, burn: false, policies }, &run);
         assert!(opened.is_ok(), "a greater session is never refused");
         let record = self.record().clone();
-        self.book = LeaseBook::open(setting::name(self.which), String::new(), session, self.nonces, record.holdings, record.policies, now);
+        let table = self.disk.table(&setting::name(self.which), record.policies).unwrap_or_else(PolicyTable::empty);
+        self.go_by(Arc::new(table));
+        let units = record.grants.into_iter().map(|(window, granted)| (window, granted.units));
+        let book = LeaseBook::open(setting::name(self.which), String::new(), session, self.nonces, record.holdings, record.policies, now);
+        self.book = book.with_units(units);
+    }
+
+    fn go_by(&mut self, table: Arc<PolicyTable>) {
+        self.terms = table.terms(&setting::budget()).unwrap_or_else(|| no_terms(self.limit));
+        self.table = table;
+    }
+
+    /// The store's clock comes to show the next window.
+    pub fn turn(&mut self) {
+        self.turned += 1;
     }
 
     /// The store loses everything, and with it the agent what it remembers of sessions.
@@ -106,12 +133,17 @@ impl Region {
         self.restart(now);
     }
 
-    /// What the store's clock shows. Where no past use counts nothing asks for it.
+    /// What the store's clock shows. Where no past use counts it only matters which window that is in, and it may be
+    /// in any, whatever the time.
     pub fn store_time(&self, now: LocalTime) -> StoreTime {
         match self.limit.drain().is_zero() {
-            true => SET_UP,
+            true => StoreTime::from_micros(SET_UP.as_micros() + self.turned * WINDOW),
             false => StoreTime::from_micros(SET_UP.as_micros() + now.as_micros()),
         }
+    }
+
+    fn has_windows(&self) -> bool {
+        self.limit.shape() == Shape::Allowance
     }
 
     fn record(&self) -> &Record {
@@ -131,53 +163,22 @@ impl Region {
         };
         let store = StoreReport { kind: String::new(), healthy: true, excesses: Vec::new() };
         self.note_count(now);
-        let account = Account { policies_read: Some(1), reports: vec![all], windows: vec![], spent: vec![], store };
+        let (windows, spent) = self.windows(now);
+        let account = Account { policies_read: self.disk.newest(), reports: vec![all], windows, spent, store };
         let beat = self.book.beat(seq, now, account);
         // only dates the reports, for the measured overshoot
         let beat = Heartbeat { clock: ClockReport::default(), ..beat };
         match &self.applying {
-            Some((application, _)) if mistake::made(Mistake::EchoBeforeReductions) => Heartbeat { echo: Some(application.stamp), ..beat },
+            Some(Applying { application, .. }) if mistake::made(Mistake::EchoBeforeReductions) => {
+                Heartbeat { echo: Some(application.stamp), ..beat }
+            }
             _ => beat,
         }
     }
 
-    fn note_count(&mut self, now: LocalTime) {
-        let drained: Vec<BudgetId> = self.book.draining_budgets().cloned().collect();
-        for budget in drained {
-            let count = Count { units: self.counted(now), floor: setting::floor(self.limit), drain: self.limit.drain() };
-            self.book.note_count(&budget, count, now);
-        }
-    }
-
-    /// What counts of the budget now.
-    pub fn counted(&self, now: LocalTime) -> MicroTokens {
-        match self.store.usage(self.store_time(now), &self.charge(), self.drift) {
-            Some(Usage::Counted(units)) => units,
-            _ => MicroTokens::ZERO,
-        }
-    }
-
-    fn charge(&self) -> Charge {
-        Charge {
-            budget: setting::budget(),
-            limit: self.limit,
-            floor: setting::floor(self.limit),
-            lendable: setting::floor(self.limit),
-            former_floors: Vec::new(),
-            cost: MicroTokens::TOKEN,
-            enforced: true,
-        }
-    }
-
-    /// Takes all that it may of the budget, if past use of it counts: nobody could have more counting.
-    pub fn use_all(&mut self, now: LocalTime) {
-        if self.limit.drain().is_zero() {
-            return;
-        }
-        let question = Question { view: self.book.view(now), drift: self.drift, charges: vec![self.charge()] };
-        while self.book.policies().active > 0
-            && matches!(self.store.decide(self.store_time(now), &question), Reply::Decided(Decision { allowed: true, .. }))
-        {}
+    /// Units spent of the first window, or of the next.
+    pub const fn spent(&self, window: usize) -> MicroTokens {
+        self.spent[window]
     }
 
     /// False if an answer would change nothing now, and so never again.
@@ -218,74 +219,9 @@ impl Region {
         }
     }
 
-    fn begin(&mut self, response: &Response, received: LocalTime) {
-        let Ok(application) = self.book.receive(response, received) else { return };
-        self.in_force = response.policies;
-        if mistake::made(Mistake::HorizonsBeforeReductions) {
-            self.book.applied(application.clone(), received, self.limit.drain());
-        }
-        let taken = self.store.take(self.store_time(received), application.stamp.number);
-        let first = if application.reductions.is_empty() { Step::Finish } else { Step::Reduce };
-        self.applying = taken.ok().map(|()| (application, first));
-    }
-
-    /// True while a response is being applied.
-    pub fn is_applying(&self) -> bool {
-        self.applying.is_some()
-    }
-
-    /// The next step of the application. If the store refuses, book and store may differ: another session.
-    pub fn step(&mut self, now: LocalTime) {
-        let Some((application, step)) = self.applying.take() else { return };
-        let number = application.stamp.number;
-        let done = match step {
-            Step::Reduce => self.write(number, &application.reductions, now),
-            Step::Finish => self.finish(&application, now),
-            Step::Increase => self.write(number, &application.increases, now),
-        };
-        if done.is_err() {
-            return self.restart(now);
-        }
-        match step {
-            Step::Reduce => self.applying = Some((application, Step::Finish)),
-            Step::Finish if !application.increases.is_empty() => self.applying = Some((application, Step::Increase)),
-            Step::Finish | Step::Increase => {
-                if let Some((response, received)) = self.waiting.take() {
-                    self.begin(&response, received);
-                }
-            }
-        }
-    }
-
-    fn finish(&mut self, application: &Application, now: LocalTime) -> Result<(), Refusal> {
-        let finish = Finish {
-            stamp: application.stamp,
-            policies: application.policies,
-            full: application.full,
-            genesis: application.genesis,
-            lapsed: self.book.lapsed(application, now),
-            changed: Vec::new(),
-            renewal: application.renewal(),
-            clock_at_least: application.clock_at_least,
-        };
-        self.store.finish(self.store_time(now), &finish)?;
-        self.book.applied(application.clone(), now, self.limit.drain());
-        Ok(())
-    }
-
-    fn write(&mut self, number: Number, holdings: &[(BudgetId, Holding)], now: LocalTime) -> Result<(), Refusal> {
-        let settle =
-            |(budget, holding): &(BudgetId, Holding)| Settlement { budget: budget.clone(), holding: holding.clone(), standing: None };
-        let settlements = holdings.iter().map(settle).collect();
-        self.store.write(
-            self.store_time(now),
-            &HoldingsChange { number, view: self.book.view(now), drift: self.drift, settlements, grants: vec![] },
-        )
-    }
-
     /// What it holds of the budget by its record.
     pub fn holding(&self) -> Holding {
-        self.record().holding(&setting::budget(), setting::floor(self.limit))
+        self.record().holding(&setting::budget(), self.terms.lendable)
     }
 
     /// True if it has applied a response of its session and the lease has not ended.
@@ -317,22 +253,31 @@ impl Region {
         let own = Holding { lent: holding.lent, ..Holding::default() };
         let pool = Holding { pool: holding.pool, ..Holding::default() };
         let loan = Holding { borrowed: holding.borrowed, ..Holding::default() };
-        Use { own: part(own, setting::floor(self.limit)), pool: part(pool, Capacity::ZERO), loan: part(loan, Capacity::ZERO) }
+        Use { own: part(own, self.terms.floor), pool: part(pool, Capacity::ZERO), loan: part(loan, Capacity::ZERO) }
     }
 
     /// All that its future depends on.
     pub fn text(&self) -> String {
-        let Self { which, limit, drift: _, store, run, book, applying, waiting, in_force, greatest_session, nonces } = self;
+        let Self { which, limit, drift: _, store, run, book, applying, waiting, disk, table, terms: _, .. } = self;
+        let Self { greatest_session, nonces, turned, spent, told, .. } = self;
         // when buckets were settled, and when the last answer came, only bears on what is measured
-        let lost_at = self.record().lost_at.filter(|_| !limit.drain().is_zero());
-        let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at, clock: StoreTime::ZERO, ..self.record().clone() };
+        let lost_at = self.record().lost_at.filter(|_| limit.shape() != Shape::Flow);
+        let clock = if self.has_windows() { self.record().clock } else { StoreTime::ZERO };
+        let record = Record { epoch: 0, renewed_at: None, emptied_at: None, lost_at, clock, ..self.record().clone() };
         let (book, store) = (format!("{book:?}"), format!("{store:?}"));
         let (before, _, after) = around(&book, "received: ", "horizons: ");
-        let (_, past_use, _) = around(&store, ", logs: ", ", units: ");
+        let (_, past_use, _) = around(&store, ", logs: ", if self.has_windows() { ", holds: " } else { ", units: " });
+        let applying = applying.as_ref().map(|a| (&a.application, a.table.in_force(), &a.changed, a.step));
+        let policies = (disk.newest(), disk.in_force(), disk.former(), table.in_force());
         format!(
-            "{which} {record:?} {past_use} {run} {before} horizons: {after} {applying:?} {waiting:?} {in_force:?} {greatest_session} {nonces}"
+            "{which} {record:?} {past_use} {run} {before} horizons: {after} {applying:?} {waiting:?} {policies:?} {greatest_session} {nonces} {turned} {spent:?} {told:?}"
         )
     }
+}
+
+/// Of a region without policies.
+fn no_terms(limit: Limit) -> FloorTerms {
+    FloorTerms { limit, floor: Capacity::ZERO, lendable: Capacity::ZERO }
 }
 
 /// What comes before a field, from there to the next, and after that.

@@ -3,7 +3,7 @@
 use quorate_shared::heartbeat::Holding;
 use quorate_shared::mistake::Mistake;
 use quorate_shared::names::{BudgetId, RegionName, SubjectKey};
-use quorate_shared::policy::{Limit, PolicySet};
+use quorate_shared::policy::{Limit, PolicySet, Window};
 use quorate_shared::testing;
 use quorate_shared::time::Drift;
 use quorate_shared::units::{Capacity, MicroTokens, PartsPerMillion};
@@ -27,12 +27,22 @@ pub struct Left {
     pub restarts: u8,
     /// Losses of a store, its agent included.
     pub losses: u8,
+    /// Changes to the setting's other policies.
+    pub changes: u8,
+    /// By region: how often its store's clock comes to show the next window of an allowance.
+    pub turns: [u8; 2],
 }
 
 impl Setting {
     /// What is longer ago is over: a lease, and past use that counts for as long after it.
     pub fn longest(&self) -> Duration {
         self.drift.stretch(LEASE) + self.drain() + Duration::from_micros(1)
+    }
+
+    /// The policies of this version.
+    pub fn policies(&self, version: u64) -> PolicySet {
+        let policies = if version > 1 { self.next.clone() } else { policies(self.limit) };
+        PolicySet { version, ..policies }
     }
 
     /// `D_b`.
@@ -48,6 +58,8 @@ pub struct Setting {
     pub left: Left,
     /// Of the one budget.
     pub limit: Limit,
+    /// What the policies may be changed to.
+    pub next: PolicySet,
     /// True to begin with a region that holds the pool and a loan; else nobody has been heard of.
     pub lent: bool,
     /// True if an agent sends its next heartbeat only when it has applied the answer to the last, or no
@@ -103,6 +115,45 @@ pub fn share() -> Limit {
     Limit::SlidingLog { units: tokens(TOKENS), window: LEASE }
 }
 
+/// A budget of units, of windows as long as a lease.
+pub fn allowance() -> Limit {
+    Limit::FixedWindow { units: tokens(TOKENS), window: Window::Every(LEASE) }
+}
+
+/// The same limit with a quarter less of it, of which the first region's floor is smaller and the second's greater.
+pub fn less(limit: Limit) -> PolicySet {
+    let fewer = tokens(TOKENS * 3 / 4);
+    let limit = match limit {
+        Limit::TokenBucket { period, .. } => Limit::TokenBucket { rate: fewer, period, burst: fewer },
+        Limit::FixedWindow { window, .. } => Limit::FixedWindow { units: fewer, window },
+        other => other,
+    };
+    let mut set = policies(limit);
+    set.regions.entry(name(1)).and_modify(|region| region.weight = 5);
+    set
+}
+
+/// What one version of the policies makes of the budget.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// All of it.
+    pub limit: Capacity,
+    /// By region.
+    pub floors: [Capacity; 2],
+    /// What is in no floor.
+    pub pool: Capacity,
+}
+
+impl Terms {
+    /// By the one policy of a set.
+    pub fn of(set: &PolicySet) -> Self {
+        let policy = &set.policies[0];
+        let (limit, shares) = (policy.limit.capacity(), set.shares(policy, policy.limit));
+        let floors = [0, 1].map(|region| shares.get(&name(region)).map(|share| share.floor).unwrap_or_default());
+        Self { limit, floors, pool: limit.minus(floors[0].plus(floors[1])) }
+    }
+}
+
 /// Each region's static share, all of which may be lent.
 pub fn floor(limit: Limit) -> Capacity {
     part(limit, 4)
@@ -122,6 +173,12 @@ fn part(limit: Limit, of: u64) -> Capacity {
 pub fn policies(limit: Limit) -> PolicySet {
     let policy = testing::policy("p".parse().expect("a name"), limit, PartsPerMillion(500_000));
     testing::policy_set([0, 1].map(name), policy)
+}
+
+/// The same of a window's units: all but the other's floor.
+pub fn units_to(favoured: usize, limit: Limit) -> BTreeMap<RegionName, MicroTokens> {
+    let (all, floor) = (limit.capacity().burst, floor(limit).burst);
+    BTreeMap::from([(name(favoured), all.saturating_sub(floor)), (name(1 - favoured), floor)])
 }
 
 /// Everything to one region: the pool and all that the other may lend.

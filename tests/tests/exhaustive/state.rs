@@ -4,9 +4,10 @@ use super::canonical::{Clock, Date, Mix, Part, hash_of};
 use super::coordinators::Coordinators;
 use super::exploration::{Change, Entry, Exploration};
 use super::region::{Region, Use};
-use super::setting::{self, Left};
+use super::setting::{self, Left, Terms};
 use quorate_shared::heartbeat::{Answer, Heartbeat};
 use quorate_shared::mistake;
+use quorate_shared::policy::Shape;
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::hash::{Hash, Hasher};
@@ -37,6 +38,12 @@ pub enum Action {
     Restart(usize),
     /// A store loses everything.
     Lose(usize),
+    /// An operator changes the policies.
+    ChangePolicies,
+    /// A region spends all units that it may.
+    Spend(usize),
+    /// A store's clock comes to show the next window.
+    Turn(usize),
 }
 
 /// Everything at one instant.
@@ -132,9 +139,25 @@ impl State {
         self.regions[region].value.uses(self.local(region))
     }
 
+    /// What may still happen.
+    pub const fn left(&self) -> Left {
+        self.left
+    }
+
     /// What a region has counting now.
     pub fn counted(&self, region: usize) -> MicroTokens {
         self.regions[region].value.counted(self.local(region))
+    }
+
+    /// Units that all regions together have spent of a window, by its place in time.
+    pub fn spent(&self, window: usize) -> MicroTokens {
+        let [a, b] = [0, 1].map(|region| self.regions[region].value.spent(window));
+        a.saturating_add(b)
+    }
+
+    /// What the policies in force make of the budget.
+    pub fn terms<'a>(&self, within: &'a Exploration) -> &'a Terms {
+        within.terms(self.coordinators.ledger.value.active_policies().version)
     }
 
     /// What all regions together may use now.
@@ -158,6 +181,9 @@ impl State {
         if self.coordinators.stranded.is_some() {
             actions.push(Action::CommitStranded);
         }
+        if self.left.changes > 0 {
+            actions.push(Action::ChangePolicies);
+        }
         let more_to_come = !self.beats.is_empty() || self.left.beats != [0, 0];
         if self.left.elections > 0 && more_to_come {
             for stranded in std::iter::once(None).chain((0..self.beats.len()).map(Some)) {
@@ -179,6 +205,12 @@ impl State {
         }
         if self.left.losses > 0 {
             actions.push(Action::Lose(region));
+        }
+        if self.left.turns[region] > 0 {
+            actions.push(Action::Turn(region));
+        }
+        if within.setting.limit.shape() == Shape::Allowance {
+            actions.push(Action::Spend(region));
         }
     }
 
@@ -246,6 +278,15 @@ impl State {
             Action::Lose(region) => {
                 self.left.losses -= 1;
                 self.change(within, region, &Change::Lose);
+            }
+            Action::ChangePolicies => {
+                self.left.changes -= 1;
+                self.coordinators.change_policies(within);
+            }
+            Action::Spend(region) => self.change(within, region, &Change::Use),
+            Action::Turn(region) => {
+                self.left.turns[region] -= 1;
+                self.change(within, region, &Change::Turn);
             }
         }
     }

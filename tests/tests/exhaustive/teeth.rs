@@ -2,12 +2,12 @@
 
 use super::exploration::Exploration;
 use super::setting::Setting;
-use super::{running_apart, setting, with};
+use super::{of_windows, running_apart, setting, with};
 use quorate_shared::mistake::Mistake;
 use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 /// The least setting that shows a mistake, of those that the model can see: not what happens to buckets, nor
-/// what takes a change of policies, a second agent in a region or three heartbeats in a row.
+/// what takes a second agent in a region or more heartbeats in a row.
 fn shown_by(mistake: Mistake) -> Option<Setting> {
     let overlapping = |beats| Setting { one_at_a_time: false, stepwise: true, ..setting(beats) };
     let shown = match mistake {
@@ -20,6 +20,10 @@ fn shown_by(mistake: Mistake) -> Option<Setting> {
         Mistake::NoDriftMargin => running_apart([1, 1]),
         Mistake::PromiseKeptOverOffice | Mistake::NewOfficeEndsSessions => with(setting([1, 1]), |left| left.elections = 1),
         Mistake::LossTakenForEmpty | Mistake::WholeFloorAfterLoss => with(setting([1, 1]), |left| left.losses = 1),
+        Mistake::RegionNotWaitedFor => with(setting([0, 1]), |left| left.changes = 1),
+        Mistake::SpentReadEarly => with(of_windows([2, 1]), |left| left.swings = 1),
+        Mistake::LabelsLeftOut => with(of_windows([3, 1]), |left| left.swings = 1),
+        Mistake::NewPolicyInUsedWindow => with(of_windows([2, 1]), |left| left.changes = 1),
         _ => return None,
     };
     Some(Setting { mistake: Some(mistake), ..shown })
@@ -35,7 +39,7 @@ fn broken_in(setting: Setting) -> Vec<&'static str> {
 #[test]
 fn each_rule_that_is_left_out_is_missed() {
     let shown: Vec<Setting> = Mistake::ALL.iter().filter_map(|mistake| shown_by(*mistake)).collect();
-    assert_eq!(shown.len(), 14, "mistakes that the model can see");
+    assert_eq!(shown.len(), 18, "mistakes that the model can see");
     for setting in shown {
         let mistake = setting.mistake.map(Mistake::text);
         let broken = broken_in(setting);

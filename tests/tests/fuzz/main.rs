@@ -6,6 +6,7 @@
 //! `cargo bolero test` explores them guided by coverage, with the same corpus. No input may panic, take long, or be
 //! understood as something else once it was written again.
 
+#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "the corpora lie on disk")]
 
 mod words;
