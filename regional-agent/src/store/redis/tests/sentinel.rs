@@ -63,7 +63,7 @@ async fn the_primary_is_the_one_that_sentinels_name_and_its_successor_after_a_fa
     assert!(primary.info("keyspace").contains("keys=2"), "it is the primary that was asked");
 
     primary.kill();
-    poll(|| replica.info("replication").contains("role:master")).await;
+    poll(|| replica.try_info("replication").is_ok_and(|text| text.contains("role:master"))).await;
     values::poll_async(async || store.decide(&question(std::slice::from_ref(&limit))).await == Ok(Reply::NoRecord)).await;
     assert!(store.load().await.expect("it answers").lost());
     begin_again(&store, 2).await;

@@ -66,7 +66,13 @@ impl Server {
 
     /// One section of what it says of itself.
     pub fn info(&self, section: &str) -> String {
-        redis::cmd("INFO").arg(section).query(&mut self.connect()).expect("it answers")
+        self.try_info(section).expect("it answers")
+    }
+
+    /// The same; one that changes its role resets all connections, those that are just made too.
+    pub fn try_info(&self, section: &str) -> redis::RedisResult<String> {
+        let mut connection = redis::Client::open(self.url.as_str())?.get_connection()?;
+        redis::cmd("INFO").arg(section).query(&mut connection)
     }
 
     /// Sets it up while it runs.
