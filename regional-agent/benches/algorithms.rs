@@ -138,7 +138,7 @@ async fn ask_all(store: &Arc<Store>, charges: &Arc<Vec<Charge>>, round: u64) {
                     let slot = Some(HoldId::from_bits(((round as u128) << 64) + place as u128 + 1));
                     let keep = Keep { beside: Beside { hold: None, slot }, attempt: None };
                     let said = store.decide(&question, &keep, Instant::now() + store.budget()).await.expect("it answers");
-                    let admitted = matches!(&said, Said::First { reply: Reply::Decided(d), .. } if d.allowed);
+                    let admitted = matches!(&said, (Said::First { reply: Reply::Decided(d), .. }, _) if d.allowed);
                     assert!(admitted, "{said:?}");
                 }
             })

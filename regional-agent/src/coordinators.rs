@@ -2,6 +2,7 @@
 
 use quorate_shared::heartbeat::{Answer, Heartbeat};
 use quorate_shared::problem::Problem;
+use reqwest::StatusCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -23,10 +24,16 @@ pub struct Answered {
     pub coordinator: String,
 }
 
-/// Nobody answered.
+/// Why a heartbeat got no answer.
 #[derive(Debug, thiserror::Error)]
-#[error("no coordinator answered: {0}")]
-pub struct Unanswered(pub String);
+pub enum SendError {
+    /// Nobody answered.
+    #[error("no coordinator answered: {0}")]
+    Unanswered(String),
+    /// The agent's credential is none, or that of another region.
+    #[error("the coordinators refuse this agent's credential: {0}")]
+    Forbidden(String),
+}
 
 impl Coordinators {
     /// Coordinators at these base URLs, each given `timeout` for an answer.
@@ -49,34 +56,36 @@ impl Coordinators {
     ///
     /// # Errors
     /// If there was no answer in time, or a problem.
-    pub async fn send(&self, beat: &Heartbeat) -> Result<Answered, Unanswered> {
+    pub async fn send(&self, beat: &Heartbeat) -> Result<Answered, SendError> {
         let preferred = self.preferred.load(Ordering::Relaxed);
         let Some(base) = self.urls.get(preferred % self.urls.len().max(1)) else {
-            return Err(Unanswered("none is configured".into()));
+            return Err(SendError::Unanswered("none is configured".into()));
         };
         match self.post(base, beat).await {
             Ok(answer) => Ok(Answered { answer, coordinator: base.clone() }),
-            Err(reason) => {
+            Err(error) => {
                 self.preferred.store(preferred.wrapping_add(1), Ordering::Relaxed);
-                Err(Unanswered(format!("{base}: {reason}")))
+                Err(error)
             }
         }
     }
 
-    async fn post(&self, base: &str, beat: &Heartbeat) -> Result<Answer, String> {
+    async fn post(&self, base: &str, beat: &Heartbeat) -> Result<Answer, SendError> {
+        let unanswered = |why: String| SendError::Unanswered(format!("{base}: {why}"));
         let url = format!("{base}/v1/regions/{}/heartbeat", beat.region);
         let mut request = self.client.post(url).json(beat);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.map_err(|e| reason(&e))?;
+        let response = request.send().await.map_err(|e| unanswered(reason(&e)))?;
         if response.status().is_success() {
-            return response.json().await.map_err(|e| reason(&e));
+            return response.json().await.map_err(|e| unanswered(reason(&e)));
         }
         let status = response.status();
-        match response.json::<Problem>().await {
-            Ok(problem) => Err(problem.to_string()),
-            Err(_) => Err(format!("status {status}")),
+        let said = response.json::<Problem>().await.map_or_else(|_| format!("status {status}"), |problem| problem.to_string());
+        match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(SendError::Forbidden(format!("{base}: {said}"))),
+            _ => Err(unanswered(said)),
         }
     }
 }

@@ -179,7 +179,11 @@ impl Region {
             // drawn anew each time: what was charged for an answer that does not count stays charged
             let keep = keep_of(request, &question)?;
             last = matched;
-            match self.store.decide(&question, &keep, until).await {
+            let answer = self.store.decide(&question, &keep, until).await.map(|(said, sight)| {
+                self.saw(sight, basis.asked);
+                said
+            });
+            match answer {
                 Ok(Said::First { reply: Reply::Decided(decision), remembered }) if self.counts(&basis, &question, &decision) => {
                     self.metrics.attempt(keep.attempt.is_some(), remembered);
                     self.note_by_store();
@@ -213,11 +217,18 @@ impl Region {
     /// Takes in why the store did not decide. True if it is worth asking again by the lease.
     async fn learn(&self, reply: Reply, session: u64, until: Instant) -> Result<bool, String> {
         match reply {
+            Reply::OtherLease(newest) if self.follows() => Ok(self.catch_up(within(until), |state| state.knows_of(newest)).await),
             Reply::OtherLease(newest) => Ok(self.hears_of(newest, until).await),
+            Reply::OtherPolicies(in_force) if self.follows() => {
+                self.catch_up(within(until), |state| state.table.in_force() == in_force).await;
+                Ok(false)
+            }
             Reply::OtherPolicies(in_force) => {
                 self.go_by(in_force);
                 Ok(false)
             }
+            // the agent that renews opens a session, or the next look makes this one do it
+            Reply::NoRecord if self.follows() => Ok(self.catch_up(within(until), |state| state.book.is_some()).await),
             Reply::NoRecord => {
                 self.eager.notify_one();
                 // whoever gives up here leaves it to the next heartbeat
@@ -261,7 +272,7 @@ impl Region {
             charge.cost = MicroTokens::ZERO;
         }
         match self.store.decide(&look, &Keep::default(), until).await {
-            Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision.limits,
+            Ok((Said::First { reply: Reply::Decided(decision), .. }, _)) => decision.limits,
             _ => Vec::new(),
         }
     }
@@ -271,9 +282,7 @@ impl Region {
     /// lease by that response too; false if another agent applied it.
     async fn hears_of(&self, newest: Number, until: Instant) -> bool {
         let mut dated = self.dated.subscribe();
-        // the other half is for asking once more, by the floor if need be
-        let patience = HEARS.min(until.saturating_duration_since(Instant::now()) / 2);
-        let known = tokio::time::timeout(patience, dated.wait_for(|number| *number >= newest)).await;
+        let known = tokio::time::timeout(within(until), dated.wait_for(|number| *number >= newest)).await;
         matches!(known, Ok(Ok(_)))
     }
 
@@ -295,6 +304,7 @@ impl Region {
         let mut state = self.state.lock();
         for (charge, limit) in question.charges.iter().zip(&decision.limits) {
             let admitted = decision.allowed && (limit.fits || !charge.enforced);
+            state.hot.count(now, &charge.budget);
             hurried |= state.demand.count(now, charge, admitted, limit);
             if admitted && keep.beside.hold.is_some() {
                 state.demand.note_estimate(charge);
@@ -304,12 +314,18 @@ impl Region {
         let taken = question.charges.iter().zip(&decision.limits).any(|(charge, limit)| takes_slots(charge) && limit.fits);
         let slot = keep.beside.slot.filter(|_| decision.allowed && taken);
         if hurried {
-            self.eager.notify_one();
+            self.urge();
         }
         let limits = matched.into_iter().zip(decision.limits).map(|(m, d)| policy_decision(m, mode, Some(d))).collect();
         let reservation = keep.beside.hold.filter(|_| decision.allowed).map(|hold| hold.id);
         Verdict { allowed: decision.allowed, limits, reservation, slot }
     }
+}
+
+/// As long as an agent may wait until it knows what the store has in force: the other half is for asking once more,
+/// by the floor if need be.
+fn within(until: Instant) -> Duration {
+    HEARS.min(until.saturating_duration_since(Instant::now()) / 2)
 }
 
 /// What the store is to keep beside the decision. Looking leaves no trace.

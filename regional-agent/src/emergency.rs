@@ -73,7 +73,7 @@ impl Region {
         }
         match self.store.decide(rest, keep, until).await {
             // what used a lease that has ended meanwhile does not count, and stays charged
-            Ok(Said::First { reply: Reply::Decided(decision), .. }) => {
+            Ok((Said::First { reply: Reply::Decided(decision), .. }, _)) => {
                 (decision.allowed && self.counts(basis, rest, &decision)).then_some(decision)
             }
             _ => None,

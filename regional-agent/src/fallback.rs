@@ -132,6 +132,7 @@ pub(crate) fn present<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::Identity;
     use crate::metrics::Metrics;
     use crate::policy_shelf::PolicyShelf;
     use crate::store::Store;
@@ -176,7 +177,8 @@ mod tests {
     #[test]
     fn a_request_without_the_store_is_answered_as_its_policies_say_and_counted() {
         let (metrics, shelf) = (Metrics::new(), PolicyShelf::open(None).expect("nothing to read"));
-        let region = Region::new("eu".parse().expect("a name"), "eu-1".into(), Store::embedded(), shelf, metrics.clone());
+        let region =
+            Region::new("eu".parse().expect("a name"), "eu-1".into(), Identity::begin(None), Store::embedded(), shelf, metrics.clone());
         let (open, closed) = (met("reads", OnStoreFailure::Open), met("writes", OnStoreFailure::Closed));
         let ask = |policies: &[&Matched]| {
             let matched = policies.iter().map(|met| (*met).clone()).collect();

@@ -5,16 +5,21 @@
 
 pub mod clock;
 pub mod config;
+mod conflict;
 pub mod coordinators;
 pub mod decide;
 mod emergency;
 pub mod fallback;
+mod following;
 pub mod holds;
 pub mod http;
+pub mod identity;
 pub mod metrics;
 pub mod policy_shelf;
+mod presence;
 pub mod region;
 pub mod renewal;
 mod seat;
 pub mod server;
+mod status;
 pub mod store;

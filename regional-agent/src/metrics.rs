@@ -2,6 +2,8 @@
 //!
 //! Series are bounded: labels are policies, and enumerations of this file; never a subject.
 
+use crate::conflict::CONFLICT;
+use crate::coordinators::SendError;
 use crate::decide::{DecideError, PolicyDecision, Verdict};
 use crate::fallback::Fallback;
 use crate::renewal::BeatError;
@@ -55,6 +57,10 @@ struct Series {
     session: Gauge<u64, AtomicU64>,
     store_up: Gauge<u64, AtomicU64>,
     policy_version: Gauge<u64, AtomicU64>,
+    agents: Gauge<u64, AtomicU64>,
+    renews: Gauge<u64, AtomicU64>,
+    conflict: Gauge<u64, AtomicU64>,
+    hottest_subject: Family<HotLabels, Gauge<f64, AtomicU64>>,
 }
 
 impl Default for Metrics {
@@ -88,6 +94,10 @@ impl Metrics {
             session: Gauge::default(),
             store_up: Gauge::default(),
             policy_version: Gauge::default(),
+            agents: Gauge::default(),
+            renews: Gauge::default(),
+            conflict: Gauge::default(),
+            hottest_subject: Family::default(),
         };
         series.register();
         Self(Arc::new(series))
@@ -147,13 +157,15 @@ impl Metrics {
     pub fn heartbeat<T>(&self, outcome: &Result<T, BeatError>) {
         let result = match outcome {
             Ok(_) => "renewed",
-            Err(BeatError::Unanswered(_) | BeatError::Unplugged) => "unanswered",
+            Err(BeatError::Unsent(SendError::Unanswered(_)) | BeatError::Unplugged) => "unanswered",
             Err(
-                BeatError::Stale { .. }
+                BeatError::Unsent(SendError::Forbidden(_))
+                | BeatError::Stale { .. }
                 | BeatError::UnknownRegion
                 | BeatError::Refused(_)
                 | BeatError::MissingPolicies(_)
-                | BeatError::OtherCluster,
+                | BeatError::OtherCluster
+                | BeatError::OtherStore,
             ) => "refused",
             Err(BeatError::Store(_) | BeatError::Shelf(_)) => "failed",
         };
@@ -187,9 +199,23 @@ impl Metrics {
             self.0.store_warnings.get_or_create(&KindLabel { kind }).set(u64::from(warned));
         }
         self.0.policy_version.set(status.policies);
+        self.0.agents.set(u64::try_from(status.agents.len()).unwrap_or(u64::MAX));
+        self.0.renews.set(u64::from(status.agents.iter().any(|agent| agent.renews && agent.agent == status.agent)));
+        self.0.conflict.set(u64::from(status.mode == CONFLICT));
+        self.set_hottest(status);
         let mut text = String::new();
         prometheus_text::encode(&mut text, &self.0.registry)?;
         Ok(text)
+    }
+
+    /// One series for each policy, whatever its subjects: the share of the one that is asked for most.
+    fn set_hottest(&self, status: &AgentStatus) {
+        self.0.hottest_subject.clear();
+        for subject in status.hot_subjects.iter().rev() {
+            if let Ok(policy) = subject.policy.parse() {
+                self.0.hottest_subject.get_or_create(&HotLabels { policy: PolicyLabel(policy) }).set(subject.share);
+            }
+        }
     }
 
     fn count(&self, policy: &PolicyName, result: &'static str, mode: &'static str) {
@@ -233,6 +259,12 @@ impl Series {
         r.register("session", "The region's session", self.session.clone());
         r.register("store_up", "1 if the region's store answered the last question", self.store_up.clone());
         r.register("policy_version", "Version of the policy set in force", self.policy_version.clone());
+        r.register("agents", "Agents of the region, this one among them", self.agents.clone());
+        r.register("agent_renews", "1 if this agent renews the region's lease", self.renews.clone());
+        let conflict = "1 if another store serves a region of the same name, so that this agent admits nothing";
+        r.register("region_conflict", conflict, self.conflict.clone());
+        let hottest = "Part of a policy's requests that are for the subject asked for most";
+        r.register("hottest_subject_share", hottest, self.hottest_subject.clone());
         r.register("build", "What is running", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
     }
 }
@@ -261,6 +293,11 @@ struct DecisionLabels {
     policy: PolicyLabel,
     result: &'static str,
     mode: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HotLabels {
+    policy: PolicyLabel,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

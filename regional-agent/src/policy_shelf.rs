@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// How many sets are kept: the active and the next one, before and after a change.
 const KEPT: usize = 4;
 
+/// Characters of a name of content.
+const TAG: usize = 32;
+
 const FILE: &str = "policies.json";
 const LOCK: &str = "quorate-agent.lock";
 
@@ -24,6 +27,8 @@ const LOCK: &str = "quorate-agent.lock";
 pub struct PolicyShelf {
     directory: Option<PathBuf>,
     content: Content,
+    /// What names the content, once it was asked for.
+    tag: Option<String>,
     /// Held as long as the directory is in use.
     _lock: Option<File>,
 }
@@ -37,6 +42,9 @@ struct Content {
     sets: BTreeMap<u64, Arc<PolicySet>>,
     subject_key: Option<SubjectKey>,
     drift: Option<Drift>,
+    /// True if the region has other agents, so that one of them may know more by now.
+    #[serde(default)]
+    shared: bool,
 }
 
 /// Why the sets on disk cannot be used.
@@ -78,7 +86,7 @@ impl PolicyShelf {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Content::default(),
             Err(e) => return Err(io(e)),
         };
-        Ok(Self { directory, content, _lock: Some(lock) })
+        Ok(Self { directory, content, tag: None, _lock: Some(lock) })
     }
 
     /// Takes what a response brought, and remembers it before anything is built on it: were it
@@ -105,6 +113,53 @@ impl PolicyShelf {
         self.content.subject_key.as_ref().is_some_and(|key| *key != response.subject_key)
     }
 
+    /// What the region's other agents are to know, and its name: another one for other content.
+    ///
+    /// # Errors
+    /// None is known: what was read can be written.
+    pub fn exported(&mut self) -> Result<(String, String), serde_json::Error> {
+        let text = serde_json::to_string(&Content { shared: true, ..self.content.clone() })?;
+        let tag = blake3::hash(text.as_bytes()).to_hex()[..TAG].to_owned();
+        self.tag = Some(tag.clone());
+        Ok((tag, text))
+    }
+
+    /// The name of what is here, if it was exported or adopted since it changed.
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Takes what another agent of the region exported. False if that goes by other sets than those that
+    /// are `in_force`: it is about to be in force, or no longer.
+    ///
+    /// # Errors
+    /// If the disk does not take it; then it is not taken here either.
+    pub fn adopt(&mut self, exported: &str, in_force: PoliciesInForce) -> Result<bool, ShelfError> {
+        let Ok(content) = serde_json::from_str::<Content>(exported) else { return Ok(false) };
+        if content.in_force != in_force {
+            return Ok(false);
+        }
+        self.replace(Content { shared: true, ..content })?;
+        self.tag = Some(blake3::hash(exported.as_bytes()).to_hex()[..TAG].to_owned());
+        Ok(true)
+    }
+
+    /// The region has other agents from now on.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub fn note_shared(&mut self) -> Result<(), ShelfError> {
+        let tag = self.tag.take();
+        self.replace(Content { shared: true, ..self.content.clone() })?;
+        self.tag = tag;
+        Ok(())
+    }
+
+    /// True if another agent of the region may know of newer sets, and may have confirmed them.
+    pub fn is_shared(&self) -> bool {
+        self.content.shared
+    }
+
     /// Forgets everything.
     ///
     /// # Errors
@@ -120,7 +175,7 @@ impl PolicyShelf {
         if let Some(directory) = &self.directory {
             write(directory, &content)?;
         }
-        self.content = content;
+        (self.content, self.tag) = (content, None);
         Ok(())
     }
 
@@ -238,6 +293,26 @@ mod tests {
         let shelf = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
         assert_eq!((shelf.in_force().active, shelf.newest(), shelf.drift()), (3, Some(3), Drift::DEFAULT));
         assert!(!shelf.is_foreign_to(&response(4, 1)) && shelf.is_foreign_to(&response(1, 2)));
+    }
+
+    #[test]
+    fn what_one_agent_read_another_adopts_if_it_is_in_force() {
+        let mut renews = PolicyShelf::open(None).expect("it opens");
+        renews.add(&response(3, 1)).expect("taken");
+        let (tag, text) = renews.exported().expect("written");
+        assert_eq!(renews.tag(), Some(tag.as_str()));
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut follows = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
+        let in_force = |active| PoliciesInForce { active, next: None };
+        assert!(!follows.adopt(&text, in_force(2)).expect("looked at"), "another set is in force");
+        assert!(!follows.adopt("{}x", in_force(3)).expect("looked at"));
+        assert!(follows.adopt(&text, in_force(3)).expect("taken"));
+        assert_eq!((follows.in_force(), follows.tag()), (in_force(3), Some(tag.as_str())));
+        assert!(follows.is_shared() && !renews.is_shared());
+        drop(follows);
+        assert!(PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens").is_shared());
+        renews.add(&response(4, 1)).expect("taken");
+        assert_eq!(renews.tag(), None, "it is another content");
     }
 
     #[test]

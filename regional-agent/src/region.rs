@@ -1,23 +1,27 @@
 //! One region as its agent knows it: the store, the lease book, the policies, the demand.
 
 use crate::clock::LocalClock;
+use crate::conflict::Claims;
 use crate::fallback::{self, Fallbacks};
+use crate::following::Followed;
+use crate::identity::Identity;
 use crate::metrics::Metrics;
 use crate::policy_shelf::PolicyShelf;
+use crate::presence::Presence;
 use crate::renewal::BeatError;
 use crate::seat::OwnSeat;
 use crate::store::{LeaseError, Store, StoreError};
 use parking_lot::Mutex;
 use quorate_limiter::decision::LeaseView;
 use quorate_limiter::demand::DemandTracker;
+use quorate_limiter::hot_keys::HotKeys;
 use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
 use quorate_limiter::step_watch::StepWatch;
-use quorate_shared::api::{AgentStatus, BudgetStatus, DecisionMode};
-use quorate_shared::heartbeat::Number;
+use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::RegionName;
-use quorate_shared::time::{Drift, LocalTime};
+use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +51,14 @@ pub struct Region {
     pub(crate) seat_gate: tokio::sync::Mutex<()>,
     /// True while the store cannot be asked and decisions are made without it.
     pub(crate) spends_by_itself: AtomicBool,
+    /// True while another agent renews, or nobody does yet.
+    pub(crate) follows: AtomicBool,
+    /// This agent is now the one that renews.
+    pub(crate) elected: Notify,
+    /// What the store has in force is news.
+    pub(crate) look_soon: Notify,
+    /// One look at a time.
+    pub(crate) look_gate: tokio::sync::Mutex<()>,
     unplugged: AtomicBool,
     /// What is answered without the store.
     pub(crate) fallbacks: Fallbacks,
@@ -55,8 +67,15 @@ pub struct Region {
 /// What changes.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// `None` until the store was first reached.
+    /// Of an agent that renews; `None` until its first session, and while another agent renews.
     pub book: Option<LeaseBook>,
+    /// What is known of the lease while another agent renews.
+    pub followed: Option<Followed>,
+    pub presence: Presence,
+    /// The session that what was admitted and refused is counted in.
+    pub counting_in: u64,
+    /// The policy sets that the store keeps for the region's agents, by their name.
+    pub shelved: Option<String>,
     pub table: Arc<PolicyTable>,
     /// In force in the store already, while a response is being applied.
     pub upcoming: Option<Arc<PolicyTable>>,
@@ -68,6 +87,8 @@ pub(crate) struct State {
     pub shelf: PolicyShelf,
     pub contact: Contact,
     pub store_clock: StepWatch,
+    pub hot: HotKeys,
+    pub claims: Claims,
 }
 
 /// How the talk with the coordinators goes.
@@ -91,6 +112,8 @@ pub(crate) struct Basis {
     /// Until when all of the view holds.
     pub horizon: LocalTime,
     pub session: u64,
+    /// When it was made: before the question is put.
+    pub asked: LocalTime,
 }
 
 impl State {
@@ -102,9 +125,13 @@ impl State {
 
 impl Region {
     /// A region with nothing but its store and what its disk remembers.
-    pub fn new(name: RegionName, agent: String, store: Store, shelf: PolicyShelf, metrics: Metrics) -> Self {
+    pub fn new(name: RegionName, agent: String, identity: Identity, store: Store, shelf: PolicyShelf, metrics: Metrics) -> Self {
         let state = State {
             book: None,
+            followed: None,
+            presence: Presence::new(identity.me, identity.predecessor),
+            counting_in: 0,
+            shelved: None,
             table: Arc::new(PolicyTable::empty()),
             upcoming: None,
             broken: false,
@@ -114,6 +141,8 @@ impl Region {
             contact: Contact::default(),
             // without randomness no session is opened, and so nothing is reported under it
             store_clock: StepWatch::new(getrandom::u64().unwrap_or_default()),
+            hot: HotKeys::default(),
+            claims: Claims::default(),
         };
         Self {
             name,
@@ -130,6 +159,10 @@ impl Region {
             seat_soon: Notify::new(),
             seat_gate: tokio::sync::Mutex::new(()),
             spends_by_itself: AtomicBool::new(false),
+            follows: AtomicBool::new(true),
+            elected: Notify::new(),
+            look_soon: Notify::new(),
+            look_gate: tokio::sync::Mutex::new(()),
             unplugged: AtomicBool::new(false),
             fallbacks: Fallbacks::new(fallback::OPEN_FOR),
         }
@@ -156,6 +189,16 @@ impl Region {
         self.unplugged.load(Ordering::Relaxed)
     }
 
+    /// Joins the agents of the region: opens a session if there is nobody else to do so, or learns of the one that
+    /// is open.
+    ///
+    /// # Errors
+    /// If the store cannot be asked.
+    pub async fn join(&self) -> Result<(), LeaseError> {
+        self.look_at_store().await?;
+        if self.is_elected() { self.open_session(None).await } else { Ok(()) }
+    }
+
     /// Opens a session greater than any before (R5), unless one other than `seen` is open already.
     /// Needs no coordinator: the region serves its floor under it until the first response.
     ///
@@ -172,24 +215,42 @@ impl Region {
             return Ok(());
         }
         let loaded = self.store.load().await?;
-        let greatest = self.state.lock().contact.greatest_session;
+        let (greatest, knows_all) = {
+            let state = self.state.lock();
+            (state.contact.greatest_session, !state.shelf.is_shared() || self.clock.now() < state.presence.alone_until)
+        };
         // a store that lost its state may have a record, but an old one
         let stored = loaded.record.as_ref();
         let trusted = stored.filter(|record| !loaded.lost() && !burn && !record.burnt);
         let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
-        let remembered = trusted.map_or_else(|| self.state.lock().shelf.in_force(), |record| record.policies);
+        let remembered = match trusted {
+            Some(record) => record.policies,
+            None if knows_all => self.state.lock().shelf.in_force(),
+            // another agent may have confirmed sets that give this region less
+            None => PoliciesInForce::default(),
+        };
         let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
-        self.store.open_session(&Opening { session, nonce, burn, policies: remembered }).await?;
+        let opened = self.store.open_session(&Opening { session, nonce, burn, policies: remembered }).await;
+        if matches!(opened, Err(LeaseError::NotElected)) {
+            self.follow(&mut self.state.lock(), self.clock.now());
+        }
+        opened?;
         // what the store now holds: nothing, if it had lost its state
         let record = self.store.load().await?.record.unwrap_or_default();
         let now = self.clock.now();
         let mut state = self.state.lock();
         state.contact.greatest_session = session;
+        state.claims.opened(now);
         let table = state.shelf.table(&self.name, record.policies);
         state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
         state.upcoming = None;
         state.broken = false;
-        state.demand.restart();
+        match state.followed.take() {
+            Some(_) => state.demand.count_anew(),
+            None => state.demand.restart(),
+        }
+        (state.counting_in, state.shelved) = (session, None);
+        self.follows.store(false, Ordering::Relaxed);
         if record.burnt {
             self.metrics.store_loss();
             state.store_clock.forget_clock();
@@ -204,18 +265,32 @@ impl Region {
         Ok(())
     }
 
-    /// By what to ask the store now; `None` before the first session.
+    /// By what to ask the store now; `None` before the first session, and while nothing may be admitted.
     pub(crate) fn basis(&self) -> Option<Basis> {
         let now = self.clock.now();
         let state = self.state.lock();
-        let book = state.book.as_ref()?;
-        Some(Basis {
-            view: book.view(now),
-            table: state.table.clone(),
-            drift: state.drift,
-            horizon: book.view_horizon(now),
-            session: book.session(),
-        })
+        if state.claims.conflict() {
+            return None;
+        }
+        let (view, horizon, session) = match (&state.book, &state.followed) {
+            (Some(book), _) => (book.view(now), book.view_horizon(now), book.session()),
+            (None, Some(followed)) => {
+                let follower = &followed.follower;
+                (follower.view(now, state.table.in_force()), follower.view_horizon(now), followed.session()?)
+            }
+            (None, None) => return None,
+        };
+        Some(Basis { view, table: state.table.clone(), drift: state.drift, horizon, session, asked: now })
+    }
+
+    /// A forward step of the store's clock refills buckets: the coordinators count it in the bound.
+    pub(crate) fn watch_store_clock(&self, asked: LocalTime, answered: LocalTime, shown: StoreTime) {
+        let mut state = self.state.lock();
+        let drift = state.drift;
+        if let Some(step) = state.store_clock.observe(asked, answered, shown, drift) {
+            tracing::warn!(region = %self.name, ?step, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
+            self.metrics.store_clock_step(step);
+        }
     }
 
     /// True once a coordinator has answered and its policies are in force.
@@ -224,66 +299,14 @@ impl Region {
     /// What is missing.
     pub fn ready(&self) -> Result<(), String> {
         let state = self.state.lock();
-        match &state.book {
-            None => Err("the region's store has not been reached yet".into()),
-            Some(_) if state.table.in_force().active == 0 => Err("no policies have reached this agent yet".into()),
-            Some(_) if !self.store.is_healthy() => Err("the region's store does not answer".into()),
-            Some(_) => Ok(()),
+        let in_session = state.book.is_some() || state.followed.as_ref().is_some_and(|followed| followed.sight.is_some());
+        match in_session {
+            _ if state.claims.conflict() => Err("another store serves a region of this name".into()),
+            _ if state.presence.leaves => Err("this agent is about to end".into()),
+            false => Err("the region's store has not been reached yet".into()),
+            true if state.table.in_force().active == 0 => Err("no policies have reached this agent yet".into()),
+            true if !self.store.is_healthy() => Err("the region's store does not answer".into()),
+            true => Ok(()),
         }
     }
-
-    /// What `GET /v1/status` says.
-    pub fn status(&self) -> AgentStatus {
-        let now = self.clock.now();
-        let state = self.state.lock();
-        let left = |until: LocalTime| millis(until.since(now));
-        let book = state.book.as_ref();
-        let leased = book.is_some_and(|b| b.view(now).leased);
-        let (failing_for, seat) = (self.store.failing_for(), self.seat_status());
-        let mode = match book {
-            Some(b) if leased && b.is_applied() => "leased",
-            Some(_) if state.table.in_force().active > 0 => "floor",
-            _ => "starting",
-        };
-        AgentStatus {
-            region: self.name.to_string(),
-            agent: self.agent.clone(),
-            mode: mode.to_owned(),
-            session: book.map_or(0, LeaseBook::session),
-            seq: book.map_or(0, |b| b.taken().seq),
-            horizon_ms: book.map_or(0, |b| left(b.lease_horizon())),
-            floor_horizon_ms: book.map_or(0, |b| left(b.floor_horizon())),
-            last_renewal_ms: state.contact.last_renewal.map(|at| millis(now.since(at))),
-            last_error: state.contact.last_error.clone(),
-            coordinator: state.contact.coordinator.clone(),
-            store: self.store.status(),
-            fallbacks: failing_for
-                .map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span, seat.is_some()))
-                .unwrap_or_default(),
-            policies: state.table.in_force().active,
-            seat,
-            budgets: book.map(|b| budgets(b, &state, leased)).unwrap_or_default(),
-        }
-    }
-}
-
-fn budgets(book: &LeaseBook, state: &State, leased: bool) -> Vec<BudgetStatus> {
-    let status = |(id, holding): (&quorate_shared::names::BudgetId, &quorate_shared::heartbeat::Holding)| {
-        let terms = state.table.terms(id)?;
-        Some(BudgetStatus {
-            policy: id.policy.to_string(),
-            subject: id.subject.to_string(),
-            mode: if leased { DecisionMode::Leased } else { DecisionMode::Floor },
-            floor: terms.floor.into(),
-            pool: holding.pool.into(),
-            lent: holding.lent.into(),
-            borrowed: holding.borrowed.iter().map(|(lender, loan)| (lender.to_string(), (*loan).into())).collect(),
-            demand: state.demand.demand(id).tokens(),
-        })
-    };
-    book.holdings().iter().filter_map(status).collect()
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

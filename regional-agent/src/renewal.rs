@@ -4,17 +4,17 @@ mod compose;
 mod notice;
 
 use self::compose::compose;
-use crate::coordinators::{Coordinators, Unanswered};
+use crate::coordinators::{Coordinators, SendError};
 use crate::policy_shelf::ShelfError;
 use crate::region::{Region, State};
-use crate::store::LeaseError;
+use crate::store::{LeaseError, StoreError};
 use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::pace::{self, Hurry, Outcome};
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
 use quorate_shared::heartbeat::{Answer, Grant, Holding, Number, Response};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::{LocalTime, StoreTime};
+use quorate_shared::time::LocalTime;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -31,9 +31,9 @@ const WRITE_PART: usize = 200;
 /// Why a heartbeat renewed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum BeatError {
-    /// No coordinator answered.
+    /// No coordinator answered, or none takes this agent for one of its region.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    Unsent(#[from] SendError),
     /// The region's store did not do its part.
     #[error("the region's store: {0}")]
     Store(#[from] LeaseError),
@@ -57,6 +57,9 @@ pub enum BeatError {
     /// The coordinators are not those that were heard before.
     #[error("the coordinators were founded anew: what was remembered of the cluster before is forgotten")]
     OtherCluster,
+    /// Two stores serve one region.
+    #[error("another store serves a region of this name: this agent admits nothing from now on")]
+    OtherStore,
     /// The agent's disk.
     #[error(transparent)]
     Shelf(#[from] ShelfError),
@@ -69,6 +72,12 @@ pub enum BeatError {
 pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period: Duration, stop: CancellationToken) {
     let mut slept = region.clock.slept_micros();
     loop {
+        if !region.is_elected() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = region.elected.notified() => continue,
+            }
+        }
         let started = region.clock.now();
         if region.clock.slept_micros() > slept.saturating_add(JITTER_MICROS) {
             // R6: a machine that slept has a new clock
@@ -89,7 +98,9 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
             Err(_) => Outcome::Failed,
         };
         let ended = region.clock.now();
-        note_failure(region, outcome.map(|_| ()));
+        if region.is_elected() {
+            note_failure(region, outcome.map(|_| ()));
+        }
         let due = |hurry| pace::next(started, ended, went, period, hurry);
         tokio::select! {
             () = stop.cancelled() => return,
@@ -136,6 +147,9 @@ fn note_failure(region: &Region, outcome: Result<(), BeatError>) {
         Err(e) => {
             let kind = std::mem::discriminant(&e);
             match contact.failing.replace(kind) == Some(kind) {
+                false if matches!(e, BeatError::Unsent(SendError::Forbidden(_))) => {
+                    tracing::error!(region = %region.name, error = %e, "this agent may not renew the region's lease");
+                }
                 true => tracing::debug!(region = %region.name, error = %e, "a heartbeat renewed nothing"),
                 false => tracing::warn!(region = %region.name, error = %e, "a heartbeat renewed nothing"),
             }
@@ -161,7 +175,7 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
         Err(e) => return Err(reopen_after(region, session, e).await),
     };
     if let Some(time) = drawn.time {
-        watch_store_clock(region, asked, time);
+        region.watch_store_clock(asked, region.clock.now(), time);
     }
     if region.is_unplugged() {
         return Err(BeatError::Unplugged);
@@ -194,17 +208,6 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
 }
 
-/// A forward step of the store's clock refills buckets: the coordinators count it in the bound.
-fn watch_store_clock(region: &Region, asked: LocalTime, shown: StoreTime) {
-    let answered = region.clock.now();
-    let mut state = region.state.lock();
-    let drift = state.drift;
-    if let Some(step) = state.store_clock.observe(asked, answered, shown, drift) {
-        tracing::warn!(region = %region.name, ?step, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
-        region.metrics.store_clock_step(step);
-    }
-}
-
 /// The coordinators were founded anew: policy versions, budgets and sessions begin again, and what
 /// is remembered of the old cluster means nothing in the new one.
 async fn start_over(region: &Region, session: u64) -> BeatError {
@@ -223,6 +226,13 @@ async fn overtaken(region: &Region, sent: Number, newest: Number) -> BeatError {
     {
         let contact = &mut region.state.lock().contact;
         contact.greatest_session = contact.greatest_session.max(newest.session);
+    }
+    // another agent of this store may have opened that session
+    if let Err(e) = region.look_at_store().await {
+        return LeaseError::Store(e).into();
+    }
+    if region.is_elected() && region.stops_after(sent, newest).await {
+        return BeatError::OtherStore;
     }
     if let Err(e) = region.open_session(Some(sent.session)).await {
         return e.into();
@@ -294,6 +304,7 @@ async fn write_down(
 ) -> Result<(), LeaseError> {
     let number = application.stamp.number;
     region.store.take(number).await?;
+    shelve(region, number).await?;
     write_holdings(region, number, &application.reductions, &application.fewer_units).await?;
     let changes = {
         let mut state = region.state.lock();
@@ -334,6 +345,23 @@ async fn write_down(
     }
     region.dated.send_replace(number);
     write_holdings(region, number, &increases, &more_units).await
+}
+
+/// Keeps the policy sets of a response for the region's other agents, before it is in force.
+async fn shelve(region: &Region, number: Number) -> Result<(), LeaseError> {
+    if !region.store.is_shared() {
+        return Ok(());
+    }
+    let exported = {
+        let mut state = region.state.lock();
+        let shelved = state.shelved.is_some() && state.shelved.as_deref() == state.shelf.tag();
+        if shelved { None } else { Some(state.shelf.exported().map_err(|e| StoreError::Refused(e.to_string()))?) }
+    };
+    if let Some((tag, sets)) = exported {
+        region.store.shelve(number, &tag, &sets).await?;
+        region.state.lock().shelved = Some(tag);
+    }
+    Ok(())
 }
 
 fn has_lapsed(region: &Region, application: &Application) -> bool {

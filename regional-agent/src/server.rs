@@ -4,8 +4,10 @@ use crate::config::{AgentConfig, StoreConfig};
 use crate::coordinators::Coordinators;
 use crate::http::callers::Callers;
 use crate::http::{self, FrontDoor};
+use crate::identity::Identity;
 use crate::metrics::Metrics;
 use crate::policy_shelf::{PolicyShelf, ShelfError};
+use crate::presence;
 use crate::region::Region;
 use crate::renewal;
 use crate::store::{RedisSettings, Store, StoreError};
@@ -36,6 +38,9 @@ pub struct Agent {
     region: Arc<Region>,
     closing: CancellationToken,
     tasks: TaskTracker,
+    /// Ends the looks at the store, which go on while requests are still answered.
+    ending: CancellationToken,
+    looking: TaskTracker,
 }
 
 /// Why an agent does not start.
@@ -90,16 +95,24 @@ impl Agent {
             })?,
         };
         let metrics = Metrics::new();
-        let shelf = PolicyShelf::open(config.data_dir)?;
-        let region = Region::new(config.region, config.name, store, shelf, metrics.clone()).open_for(config.store_open_for);
+        let shelf = PolicyShelf::open(config.data_dir.clone())?;
+        let identity = Identity::begin(config.data_dir.as_deref());
+        let region = Region::new(config.region, config.name, identity, store, shelf, metrics.clone()).open_for(config.store_open_for);
         let region = Arc::new(region);
         let coordinators = Coordinators::new(config.coordinators, token, HEARTBEAT_TIMEOUT)?;
         let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
         let front_door =
             FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics, spread: http::waiting::drawn };
-        let agent = Self { address, region: region.clone(), closing: CancellationToken::new(), tasks: TaskTracker::new() };
+        let agent = Self {
+            address,
+            region: region.clone(),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            ending: CancellationToken::new(),
+            looking: TaskTracker::new(),
+        };
         // who connects meanwhile waits; an agent that cannot know its store's state yet could only answer 503
-        if !matches!(tokio::time::timeout(FIRST_SESSION, region.open_session(None)).await, Ok(Ok(()))) {
+        if !matches!(tokio::time::timeout(FIRST_SESSION, region.join()).await, Ok(Ok(()))) {
             tracing::warn!(region = %region.name(), "the store is not there yet");
         }
         agent.serve(listener, http::router(region.clone(), front_door));
@@ -107,6 +120,9 @@ impl Agent {
         agent.tasks.spawn(async move { crate::seat::keep_seat(&seated, leaving).await });
         let stop = agent.closing.clone();
         let period = config.heartbeat;
+        let (looking, looks) = (region.clone(), agent.ending.clone());
+        agent.looking.spawn(async move { presence::keep_looking(&looking, looks).await });
+        agent.looking.close();
         agent.tasks.spawn(async move { renewal::keep_renewing(&region, &coordinators, period, stop).await });
         agent.tasks.close();
         Ok(agent)
@@ -140,10 +156,16 @@ impl Agent {
         &self.region
     }
 
-    /// Ends it: no new connections, the requests under way end, then everything stops.
+    /// Ends it: it is no longer ready, its lock is free for another agent, no new connections; the requests under
+    /// way are answered; then its seat is free and everything stops.
     pub async fn shutdown(&self) {
+        self.region.retire();
         self.closing.cancel();
+        self.region.leave().await;
         self.tasks.wait().await;
+        self.ending.cancel();
+        self.looking.wait().await;
+        self.region.leave().await;
     }
 }
 

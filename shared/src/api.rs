@@ -109,6 +109,9 @@ pub struct AgentStatus {
     pub region: String,
     /// Which agent of it.
     pub agent: String,
+    /// All of them.
+    #[serde(default)]
+    pub agents: Vec<AgentState>,
     /// `leased` or `floor`; `starting` before the first answer of a coordinator.
     pub mode: String,
     /// The session.
@@ -137,6 +140,31 @@ pub struct AgentStatus {
     pub seat: Option<SeatStatus>,
     /// Budgets beyond their floors.
     pub budgets: Vec<BudgetStatus>,
+    /// The subjects of each policy that this agent is asked for most.
+    #[serde(default)]
+    pub hot_subjects: Vec<HotSubject>,
+}
+
+/// A subject that is asked for more than others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HotSubject {
+    /// Of which policy.
+    pub policy: String,
+    /// Hash of the subject.
+    pub subject: String,
+    /// Its part of the policy's requests of late, at least.
+    pub share: f64,
+}
+
+/// One agent of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentState {
+    /// Its name.
+    pub agent: String,
+    /// From 1; no other agent that lives has the same.
+    pub seat: u64,
+    /// True of the one that renews the region's lease.
+    pub renews: bool,
 }
 
 /// What one agent of a region may spend by itself, whether or not the store answers.
@@ -251,6 +279,9 @@ pub struct RegionState {
     pub heartbeat_age_ms: Option<u64>,
     /// Its agents.
     pub agents: Vec<String>,
+    /// The one of them that renews its lease.
+    #[serde(default)]
+    pub renewed_by: Option<String>,
     /// Its store.
     pub store: StoreStatus,
     /// `leased` or `floor`.

@@ -23,6 +23,9 @@ pub const LONGEST_LEASE: Duration = Duration::from_secs(60);
 /// and every report is planned, logged and applied before the answer leaves.
 pub const MOST_REPORTS: usize = 1_000;
 
+/// Agents of a region that a heartbeat names at most, beside the one that sends it.
+pub const MOST_AGENTS: usize = 64;
+
 /// Windows in one heartbeat at most of which it says what was spent: those of all reports, and as many others.
 pub const MOST_SPENT: usize = 2 * MOST_REPORTS;
 
@@ -83,6 +86,9 @@ pub struct Heartbeat {
     pub region: RegionName,
     /// Which agent of it; for display.
     pub agent: String,
+    /// The region's other agents; for display. At most [`MOST_AGENTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// Greater than any before it (R1).
     pub number: Number,
     /// Drawn at random when the session was opened. A region whose store lost its record may

@@ -88,6 +88,7 @@ impl Ledger {
             self.budgets.values_mut().for_each(|entry| entry.memory.changed = Some(self.clock.at));
         }
         session.agent.clone_from(&beat.agent);
+        session.others.clone_from(&beat.others);
         session.store.clone_from(&beat.store);
         session.take_steps(beat.clock.steps, at);
         Ok(())

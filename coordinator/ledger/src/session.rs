@@ -68,6 +68,9 @@ pub(crate) struct Session {
     pub open_windows: BTreeSet<(BudgetId, WindowLabel)>,
     /// For display.
     pub agent: String,
+    /// The region's other agents; for display.
+    #[serde(default)]
+    pub others: Vec<String>,
     /// For display.
     pub store: StoreReport,
     /// Steps of the store's clock as last reported.
@@ -128,6 +131,7 @@ impl Session {
             windows: Windows::new(),
             open_windows: BTreeSet::new(),
             agent,
+            others: Vec::new(),
             store,
             steps_reported: None,
             steps: LastHour::default(),
@@ -139,6 +143,14 @@ impl Session {
     pub fn returning(self, left: LeftAt) -> Self {
         let was_told_until = (!left.decides_by_none).then_some(left.newest);
         Self { newest: left.newest, nonce: left.nonce, was_told_until, expired: true, genesis: false, ..self }
+    }
+
+    /// Names of the region's agents, in order; none of a region that was not heard of.
+    pub fn agents(&self) -> Vec<String> {
+        let named = |agent: &&String| !agent.is_empty();
+        let mut agents: Vec<String> = self.others.iter().chain([&self.agent]).filter(named).cloned().collect();
+        agents.sort();
+        agents
     }
 
     /// What is kept of it when it leaves.

@@ -105,6 +105,7 @@ impl World {
             protocol: PROTOCOL,
             region: region.parse().expect("a name"),
             agent: "a".into(),
+            others: vec![],
             number: Number { session: 1, seq: *seq },
             nonce: 1,
             echo: self.echoes.get(region).copied(),

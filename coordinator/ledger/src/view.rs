@@ -47,7 +47,8 @@ impl Ledger {
             session: session.map_or(0, |s| s.newest.session),
             horizon_ms: millis(horizon),
             heartbeat_age_ms: session.zip(now).and_then(age),
-            agents: session.map(|s| s.agent.clone()).filter(|agent| !agent.is_empty()).into_iter().collect(),
+            agents: session.map(Session::agents).unwrap_or_default(),
+            renewed_by: session.map(|s| s.agent.clone()).filter(|agent| !agent.is_empty()),
             store: session
                 .map(|s| StoreStatus { kind: s.store.kind.clone(), healthy: s.store.healthy, ..StoreStatus::default() })
                 .unwrap_or_default(),

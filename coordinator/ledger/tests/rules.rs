@@ -59,6 +59,7 @@ impl Agent {
             protocol: PROTOCOL,
             region: self.region.parse().expect("a name"),
             agent: "a".into(),
+            others: vec![],
             number: self.number,
             nonce: self.nonce,
             echo: self.echo,

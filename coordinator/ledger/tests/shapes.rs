@@ -72,6 +72,7 @@ impl Agent {
             protocol: PROTOCOL,
             region: self.region.parse().expect("a name"),
             agent: "a".into(),
+            others: vec![],
             number: self.number,
             nonce: 1,
             echo: self.echo,

@@ -128,6 +128,7 @@ impl Draws {
             protocol: PROTOCOL,
             region: self.region(),
             agent: "a".into(),
+            others: vec![],
             number: self.greater(),
             nonce: 0,
             echo: self.maybe(Self::stamp),

@@ -58,6 +58,7 @@ mod tests {
             protocol: PROTOCOL,
             region: "eu".parse().expect("a name"),
             agent: "a".to_owned(),
+            others: Vec::new(),
             number: Number { session: 1, seq: 1 },
             nonce,
             echo: None,

@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
-use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_REPORTS, MOST_SPENT, Office, PROTOCOL};
+use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_AGENTS, MOST_REPORTS, MOST_SPENT, Office, PROTOCOL};
 use quorate_shared::policy::read::MAX_POLICIES;
 use quorate_shared::time::{LeaderTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
@@ -116,6 +116,7 @@ pub(crate) fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
     check_lengths(&heartbeat)?;
     check_windows(&heartbeat)?;
     check_label("/agent", &heartbeat.agent, MAX_AGENT)?;
+    heartbeat.others.iter().try_for_each(|agent| check_label("/others", agent, MAX_AGENT))?;
     check_label("/store/kind", &heartbeat.store.kind, MAX_KIND)?;
     Ok(heartbeat)
 }
@@ -123,6 +124,7 @@ pub(crate) fn read(content: &[u8], region: &str) -> Result<Heartbeat, Refusal> {
 /// A region says as much of each in one heartbeat as [`Heartbeat`] allows it, and of the rest in the next ones.
 fn check_lengths(heartbeat: &Heartbeat) -> Result<(), Refusal> {
     let lists = [
+        ("/others", heartbeat.others.len(), MOST_AGENTS),
         ("/reports", heartbeat.reports.len(), MOST_REPORTS),
         ("/drained", heartbeat.drained.len(), MOST_REPORTS),
         ("/spent", heartbeat.spent.len(), MOST_SPENT),

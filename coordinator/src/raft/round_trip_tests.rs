@@ -77,6 +77,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         protocol: PROTOCOL,
         region: region.parse().expect("a name"),
         agent: "a".to_owned(),
+        others: vec![],
         number: Number { session: 1, seq },
         nonce: u64::MAX,
         echo,

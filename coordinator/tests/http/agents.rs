@@ -97,8 +97,11 @@ async fn an_old_heartbeat_renews_nothing() {
 async fn a_region_whose_store_fails_says_so_until_it_renews_again() {
     let cluster = Cluster::one().await;
     let mut eu = Agent::new("eu");
-    eu.renew(&cluster, 0, vec![]).await;
-    let healthy = async || cluster.get(0, "/v1/regions").await.json()["regions"][0]["store"]["healthy"].clone();
+    let mut first = serde_json::to_value(eu.beat(vec![])).expect("JSON");
+    first["others"] = json!(["eu-2"]);
+    cluster.post_heartbeat(0, "eu", first.to_string()).await;
+    let region = async || cluster.get(0, "/v1/regions").await.json()["regions"][0].clone();
+    let healthy = async || region().await["store"]["healthy"].clone();
     assert_eq!(healthy().await, json!(true));
     let (number, newest) = (Number { seq: eu.number.seq - 1, ..eu.number }, eu.number);
     eu.number = number;
@@ -107,6 +110,7 @@ async fn a_region_whose_store_fails_says_so_until_it_renews_again() {
     let answer = cluster.post_heartbeat(0, "eu", notice.to_string()).await;
     assert_eq!(serde_json::from_str::<Answer>(&answer.text).expect("an answer"), Answer::Stale { newest });
     assert_eq!(healthy().await, json!(false));
+    assert_eq!(region().await["agents"], json!(["eu-1", "eu-2"]), "a notice names no others, and takes none away");
     eu.number = newest;
     eu.renew(&cluster, 0, vec![]).await;
     assert_eq!(healthy().await, json!(true));

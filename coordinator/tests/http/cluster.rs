@@ -207,6 +207,7 @@ impl Agent {
             protocol: PROTOCOL,
             region: self.region.parse().expect("a name"),
             agent: format!("{}-1", self.region),
+            others: vec![],
             number: self.number,
             nonce: NONCE,
             echo: self.echo,

@@ -38,6 +38,9 @@ const ARRIVES: Duration = Duration::from_secs(2);
 /// that was too large.
 const RETURNS: Duration = Duration::from_secs(10);
 
+/// Budgets that are followed at once at most. Of more, those that nobody presses are forgotten first.
+pub const MOST_FOLLOWED: usize = 50_000;
+
 /// Demand and use of every budget that was asked for of late.
 ///
 /// [`count`](Self::count) each decision; [`reports`](Self::reports) once for each heartbeat;
@@ -45,6 +48,8 @@ const RETURNS: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub struct DemandTracker {
     budgets: BTreeMap<BudgetId, Use>,
+    /// True if those that nobody presses were forgotten since the last reports.
+    thinned: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -130,6 +135,9 @@ impl DemandTracker {
             return false;
         }
         if !self.budgets.contains_key(&charge.budget) {
+            if self.budgets.len() >= MOST_FOLLOWED && !self.make_room() {
+                return !decision.fits;
+            }
             self.budgets.insert(charge.budget.clone(), Use { estimate: Estimate::new(now), ..Use::default() });
         }
         let Some(entry) = self.budgets.get_mut(&charge.budget) else { return false };
@@ -143,6 +151,19 @@ impl DemandTracker {
         let runs_out = !decision.fits || entry.estimate.empties(now, charge.limit.period(), decision);
         entry.runs_out |= runs_out;
         runs_out
+    }
+
+    /// Forgets budgets that nobody presses, once between two reports. True if there is room for another.
+    fn make_room(&mut self) -> bool {
+        if !std::mem::replace(&mut self.thinned, true) {
+            self.budgets.retain(|_, entry| entry.runs_out || entry.large.is_some());
+        }
+        self.budgets.len() < MOST_FOLLOWED
+    }
+
+    /// Budgets that are followed now.
+    pub fn followed(&self) -> usize {
+        self.budgets.len()
     }
 
     /// What was admitted of a charge, as counted, is an estimate.
@@ -161,6 +182,7 @@ impl DemandTracker {
         period: impl Fn(&BudgetId) -> Option<Duration>,
         worth: impl Fn(&BudgetId) -> Option<MicroTokens>,
     ) -> Vec<Report> {
+        self.thinned = false;
         let mut reports = Vec::new();
         self.budgets.retain(|budget, entry| {
             let Some(period) = period(budget) else { return false };
@@ -201,7 +223,14 @@ impl DemandTracker {
         self.budgets.get(budget).map(|entry| entry.told).unwrap_or_default()
     }
 
-    /// A new session counts anew.
+    /// A new session counts anew what was admitted and refused; who wants how much is known as before.
+    pub fn count_anew(&mut self) {
+        for entry in self.budgets.values_mut() {
+            (entry.admitted, entry.refused, entry.estimated) = (MicroTokens::ZERO, MicroTokens::ZERO, MicroTokens::ZERO);
+        }
+    }
+
+    /// A new session of an agent that begins anew.
     pub fn restart(&mut self) {
         self.budgets.clear();
     }

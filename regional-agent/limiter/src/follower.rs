@@ -7,8 +7,9 @@
 
 use crate::decision::LeaseView;
 use crate::horizons::Horizons;
-use crate::record::Record;
+use crate::record::{Record, Renewal};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
+use quorate_shared::names::BudgetId;
 use quorate_shared::time::LocalTime;
 use std::collections::BTreeMap;
 
@@ -65,9 +66,15 @@ impl Follower {
     /// Takes the terms of the response that a record shows as applied. `received` is when this
     /// record was: not before the response was applied.
     pub fn learn(&mut self, record: &Record, received: LocalTime) {
-        let number = record.number();
         let Some(renewal) = record.renewal.as_ref().filter(|_| record.applied.is_some()) else { return };
-        if number <= self.number && record.nonce == self.nonce {
+        self.learn_terms(record.sight(), renewal, received);
+        self.horizons.keep_loans(|budget| record.holdings.contains_key(budget));
+    }
+
+    /// The same without what is held: `renewal` is that of the response that `sight` shows as applied.
+    pub fn learn_terms(&mut self, sight: Sight, renewal: &Renewal, received: LocalTime) {
+        let number = sight.applied;
+        if number.seq == 0 || number <= self.number && sight.nonce == self.nonce {
             return;
         }
         self.horizons.extend_floor(received, renewal);
@@ -75,11 +82,20 @@ impl Follower {
             self.horizons.extend_lease(sent, renewal);
             self.horizons.extend_promises(sent, renewal);
         }
-        (self.number, self.nonce) = (number, record.nonce);
-        self.horizons.keep_loans(|budget| record.holdings.contains_key(budget));
+        (self.number, self.nonce) = (number, sight.nonce);
         // a later response needs no earlier sending than the last
         let newest = self.sendings.range(..number).next_back().map(|(n, _)| *n);
         self.sendings.retain(|n, _| newest.is_none_or(|newest| *n >= newest));
+    }
+
+    /// Forgets the promises for budgets that are not `held`.
+    pub fn keep_loans(&mut self, held: impl Fn(&BudgetId) -> bool) {
+        self.horizons.keep_loans(held);
+    }
+
+    /// The response whose terms are known, and the nonce of its session.
+    pub fn known(&self) -> (Number, u64) {
+        (self.number, self.nonce)
     }
 
     /// `m`: the last sending of a script whose answer showed no number as great as this.
@@ -112,7 +128,6 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Renewal;
     use quorate_shared::heartbeat::{Office, Stamp};
     use quorate_shared::time::{Drift, LeaderTime};
     use std::time::Duration;

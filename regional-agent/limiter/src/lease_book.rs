@@ -190,6 +190,7 @@ impl LeaseBook {
             protocol: PROTOCOL,
             region: self.region.clone(),
             agent: self.agent.clone(),
+            others: Vec::new(),
             number: Number { session: self.session, seq },
             nonce: self.nonce,
             echo: self.applied,

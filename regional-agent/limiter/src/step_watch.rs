@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Two readings of one clock may differ by so much without any step.
 const JITTER_MICROS: i128 = 1_000;
 
+/// No step.
+const NONE: Steps = Steps { count: 0, total: Duration::ZERO };
+
 /// The difference between a store's clock and the agent's, as last seen.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
@@ -27,12 +30,14 @@ pub struct StepWatch {
     observer: u64,
     last: Option<Difference>,
     seen: Steps,
+    /// Of them those since another agent was last trusted to have reported what there was.
+    recent: Steps,
 }
 
 impl StepWatch {
     /// A watch that has seen nothing; `observer` was drawn at random.
     pub const fn new(observer: u64) -> Self {
-        Self { observer, last: None, seen: Steps { count: 0, total: Duration::ZERO } }
+        Self { observer, last: None, seen: NONE, recent: NONE }
     }
 
     /// Takes note of what the store's clock showed between `asked` and `answered`. `Some`: it stepped
@@ -49,12 +54,19 @@ impl StepWatch {
         }
         let step = Duration::from_micros(u64::try_from(most).unwrap_or(u64::MAX));
         self.seen = self.seen.and(Steps { count: 1, total: step });
+        self.recent = self.recent.and(Steps { count: 1, total: step });
         Some(step)
     }
 
     /// The store is another, or lost its state: its buckets begin empty by its own clock.
     pub fn forget_clock(&mut self) {
         self.last = None;
+    }
+
+    /// Another agent reports what it sees of the same clock, and has had the time since the last call to do so:
+    /// what was seen before that is no longer this one's to report.
+    pub fn leave_to_others(&mut self) {
+        self.seen = std::mem::replace(&mut self.recent, NONE);
     }
 
     /// All that was seen; `None` before the first step.
@@ -103,6 +115,20 @@ mod tests {
         assert_eq!(ask(&mut watch, 65_000, 2, 60), None);
         assert_eq!(watch.observed(), None);
         assert!(ask(&mut watch, 66_000, 2, 560).is_some(), "forward again counts: buckets may have been asked in between");
+    }
+
+    #[test]
+    fn what_another_agent_had_the_time_to_report_is_left_to_it() {
+        let mut watch = StepWatch::new(7);
+        ask(&mut watch, 1_000, 2, 0);
+        assert!(ask(&mut watch, 2_000, 2, 900).is_some());
+        watch.leave_to_others();
+        assert!(watch.observed().is_some_and(|seen| seen.steps.count == 1), "it may have died just now");
+        assert!(ask(&mut watch, 3_000, 2, 1_900).is_some());
+        watch.leave_to_others();
+        assert!(watch.observed().is_some_and(|seen| seen.steps.count == 1), "the first was reported");
+        watch.leave_to_others();
+        assert_eq!(watch.observed(), None);
     }
 
     #[test]

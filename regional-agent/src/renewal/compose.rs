@@ -4,7 +4,8 @@
 //! store the newest windows with what was counted and spent. So what is reported was read after the
 //! newest response was applied, and not before the date of the heartbeat.
 
-use crate::region::{Region, State};
+use crate::presence::SHARES;
+use crate::region::Region;
 use crate::store::{LeaseError, Usages};
 use quorate_limiter::decision::Charge;
 use quorate_limiter::lease_book::{Account, Count, LeaseBook};
@@ -16,6 +17,7 @@ use quorate_shared::policy::Shape;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is known before the store is asked.
 struct Draft {
@@ -23,8 +25,16 @@ struct Draft {
     reports: Vec<Report>,
     table: Arc<PolicyTable>,
     drift: Drift,
-    /// Budgets of which the store is asked.
-    charges: Vec<Charge>,
+    /// Budgets of which the store is asked, reported or not.
+    asked: BTreeSet<BudgetId>,
+}
+
+impl Draft {
+    /// Of what the store is asked.
+    fn charges(&self) -> Vec<Charge> {
+        let counting: BTreeSet<&BudgetId> = self.asked.iter().chain(self.reports.iter().map(|report| &report.budget)).collect();
+        counting.into_iter().filter_map(|budget| self.table.look(budget)).filter(|c| c.limit.shape() != Shape::Flow).collect()
+    }
 }
 
 /// Heartbeat `seq` of `session`; `None` if another session was opened since the number was drawn.
@@ -32,45 +42,43 @@ struct Draft {
 /// # Errors
 /// If the store does not say what there is to report.
 pub(super) async fn compose(region: &Region, session: u64, seq: u64) -> Result<Option<Heartbeat>, LeaseError> {
-    let Some(draft) = draft(region, session) else { return Ok(None) };
-    let usages = match draft.charges.is_empty() && !draft.table.has_windows() {
+    let Some(mut draft) = draft(region, session) else { return Ok(None) };
+    // what the region's other agents saw too
+    draft.reports = region.regional_reports(session, draft.reports).await?;
+    let charges = draft.charges();
+    let usages = match charges.is_empty() && !draft.table.has_windows() {
         true => Usages::default(),
-        false => region.store.usage(&draft.charges, draft.drift).await?,
+        false => region.store.usage(&charges, draft.drift).await?,
     };
-    Ok(complete(region, session, seq, draft, usages))
+    Ok(complete(region, session, seq, draft, &charges, usages))
 }
 
 fn draft(region: &Region, session: u64) -> Option<Draft> {
     let mut state = region.state.lock();
-    let State { book, table, demand, drift, .. } = &mut *state;
-    let book = book.as_ref().filter(|book| book.session() == session)?;
+    let book = state.book.as_ref().filter(|book| book.session() == session)?;
     let now = region.clock.now();
-    let granted: BTreeSet<&BudgetId> = book.granted_windows().map(|(budget, _)| budget).collect();
-    let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
-    let worth = |budget: &BudgetId| match book.holdings().contains_key(budget) || granted.contains(budget) {
-        true => None,
-        false => table.terms(budget).map(|t| t.limit.amount(t.floor).saturating_sub(t.limit.amount(t.lendable))),
-    };
-    let reports = demand.reports(now, period, worth);
-    let counting: BTreeSet<&BudgetId> =
-        granted.iter().copied().chain(book.draining_budgets()).chain(reports.iter().map(|report| &report.budget)).collect();
-    let charges = counting.into_iter().filter_map(|budget| table.look(budget)).filter(|c| c.limit.shape() != Shape::Flow).collect();
-    Some(Draft { now, reports, table: table.clone(), drift: *drift, charges })
+    let granted: BTreeSet<BudgetId> = book.granted_windows().map(|(budget, _)| budget.clone()).collect();
+    let held: BTreeSet<BudgetId> = book.holdings().keys().cloned().collect();
+    let asked = granted.iter().cloned().chain(book.draining_budgets().cloned()).collect();
+    let reports = state.own_reports(now, |budget| held.contains(budget) || granted.contains(budget));
+    Some(Draft { now, reports, table: state.table.clone(), drift: state.drift, asked })
 }
 
-fn complete(region: &Region, session: u64, seq: u64, draft: Draft, usages: Usages) -> Option<Heartbeat> {
-    let Draft { now, reports, table, charges, .. } = draft;
+fn complete(region: &Region, session: u64, seq: u64, draft: Draft, charges: &[Charge], usages: Usages) -> Option<Heartbeat> {
+    let Draft { now, reports, table, .. } = draft;
     let mut state = region.state.lock();
     let state = &mut *state;
     let book = state.book.as_mut().filter(|book| book.session() == session)?;
-    let spent = note(book, &charges, &usages, region.clock.now());
+    let spent = note(book, charges, &usages, region.clock.now());
     let used_aside = Some(region.seat.lock().clock()).filter(|clock| *clock > StoreTime::ZERO);
     let windows = table.open_windows(usages.clock, usages.burnt_until().max(used_aside));
     let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy(), excesses: Vec::new() };
     let account = Account { policies_read: state.shelf.newest(), reports, windows, spent, store };
     let mut beat = book.beat(seq, now, account);
     beat.clock.steps = state.store_clock.observed();
-    beat.clock.read.iter_mut().for_each(|reading| reading.lag = region.store.counting_lag());
+    let others_lag = if state.presence.has_peers() { SHARES * 2 } else { Duration::ZERO };
+    beat.clock.read.iter_mut().for_each(|reading| reading.lag = region.store.counting_lag() + others_lag);
+    beat.others = state.presence.others();
     Some(beat)
 }
 

@@ -20,6 +20,7 @@ fn compose(region: &Region, book: &LeaseBook) -> Option<Heartbeat> {
         protocol: PROTOCOL,
         region: region.name.clone(),
         agent: region.agent.clone(),
+        others: Vec::new(),
         number: Some(book.taken()).filter(|number| number.seq > 0)?,
         nonce: book.view(region.clock.now()).nonce,
         echo: None,

@@ -1,9 +1,11 @@
 //! A store in this process.
 
+use super::look::{Look, Looked};
 use super::{Drawn, Usages};
 use crate::clock::LocalClock;
 use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
+use quorate_limiter::election::Lock;
 use quorate_limiter::hold::{Beside, HoldId, SettleReply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
@@ -73,6 +75,12 @@ impl Embedded {
     /// See [`super::Store::open_session`].
     pub fn open_session(&self, opening: &Opening) -> Result<(), Refusal> {
         self.state.lock().open_session(self.now(), opening, IDENTITY)
+    }
+
+    /// See [`super::Store::look`]. Nobody else is there.
+    pub fn look(&self, look: &Look) -> Looked {
+        let lock = Lock { token: 1, holder: Some(look.me), beats: 0 };
+        Looked { lock: Some(lock), seat: 1, ..Looked::default() }
     }
 
     /// See [`super::Store::draw_seq`].

@@ -139,6 +139,9 @@ pub enum LeaseError {
     /// By the rules; to be expected.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// Another agent of the region renews.
+    #[error("another agent of the region renews its lease")]
+    NotElected,
     /// By a fault.
     #[error(transparent)]
     Store(#[from] StoreError),

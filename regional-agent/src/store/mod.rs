@@ -6,6 +6,7 @@
 mod embedded;
 mod error;
 pub mod keep;
+pub mod look;
 mod redis;
 
 pub use embedded::Embedded;
@@ -14,7 +15,10 @@ pub use redis::{Condition, RedisSettings, RedisStore, Warning};
 
 use crate::config::STORE_TIMEOUT;
 use keep::{Keep, Said};
+use look::{Look, Looked};
 use quorate_limiter::decision::{Charge, Question};
+use quorate_limiter::election::AgentId;
+use quorate_limiter::follower::Sight;
 use quorate_limiter::hold::{HoldId, SettleReply};
 use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening};
 use quorate_limiter::seats::{SeatAnswer, SeatWord};
@@ -85,6 +89,11 @@ impl Store {
         }
     }
 
+    /// True if other agents may share it.
+    pub const fn is_shared(&self) -> bool {
+        matches!(self, Self::Redis(_))
+    }
+
     /// How long after the store decided an admission may be counted here.
     pub const fn counting_lag(&self) -> Duration {
         match self {
@@ -138,10 +147,52 @@ impl Store {
     /// Decides `question`, charges it if it is allowed, and keeps beside it what is asked for. A store in
     /// this process remembers no attempts: whoever asks it does.
     /// What is not answered `until` then is not waited for.
-    pub async fn decide(&self, question: &Question, keep: &Keep, until: Instant) -> Result<Said, StoreError> {
+    ///
+    /// The answer of a store that agents share also shows what it knows of the lease (R8).
+    pub async fn decide(&self, question: &Question, keep: &Keep, until: Instant) -> Result<(Said, Option<Sight>), StoreError> {
         match self {
-            Self::Embedded(store) => Ok(Said::First { reply: store.decide(question, &keep.beside), remembered: true }),
-            Self::Redis(store) => store.decide_keeping(question, keep, until).await,
+            Self::Embedded(store) => Ok((Said::First { reply: store.decide(question, &keep.beside), remembered: true }, None)),
+            Self::Redis(store) => store.decide_showing(question, keep, until).await,
+        }
+    }
+
+    /// One agent's look: it says what it has to say, and sees who renews, the lease, and the other agents.
+    pub async fn look(&self, look: &Look) -> Result<Looked, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.look(look)),
+            Self::Redis(store) => store.look(look).await,
+        }
+    }
+
+    /// The last word of an agent: its seat and its lock are free at once, its reports stay for a while.
+    pub async fn leave(&self, look: &Look) -> Result<(), StoreError> {
+        match self {
+            Self::Embedded(_) => Ok(()),
+            Self::Redis(store) => store.leave(look).await,
+        }
+    }
+
+    /// What each agent of the region has to report. Those of `forget` are read for the last time.
+    pub async fn reports(&self, forget: &[AgentId]) -> Result<Vec<(AgentId, String)>, StoreError> {
+        match self {
+            Self::Embedded(_) => Ok(Vec::new()),
+            Self::Redis(store) => store.reports(forget).await,
+        }
+    }
+
+    /// Keeps the policy sets that a response goes by, for the region's other agents; `tag` names them.
+    pub async fn shelve(&self, response: Number, tag: &str, sets: &str) -> Result<(), LeaseError> {
+        match self {
+            Self::Embedded(_) => Ok(()),
+            Self::Redis(store) => store.shelve(response, tag, sets).await,
+        }
+    }
+
+    /// The policy sets that were kept last.
+    pub async fn shelved(&self) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Embedded(_) => Ok(None),
+            Self::Redis(store) => store.shelved().await,
         }
     }
 

@@ -9,7 +9,7 @@ use quorate_agent::http::{Decider, FrontDoor, router};
 use quorate_agent::metrics::Metrics;
 use quorate_agent::renewal::BeatError;
 use quorate_agent::store::StoreError;
-use quorate_shared::api::{AgentStatus, DecisionMode};
+use quorate_shared::api::{AgentStatus, DecisionMode, HotSubject};
 use quorate_shared::settings::TokenHash;
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -80,6 +80,23 @@ async fn a_token_is_asked_for_if_there_are_any() {
     for open in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(ask("GET", open, None).await.status, 200, "{open}");
     }
+}
+
+#[test]
+fn series_do_not_grow_with_subjects() {
+    let metrics = Metrics::new();
+    let mut status = Scripted::allowing().status();
+    let mut series = std::collections::BTreeSet::new();
+    for n in 0..1_000_000_u64 {
+        metrics.decision(&Ok(allowed(vec![policy("a", tokens(1), None)])), Duration::from_micros(n % 10_000));
+        if n % 10_000 == 0 {
+            let hot = |rank: u64| HotSubject { policy: "a".into(), subject: format!("{:032x}", n + rank), share: 0.1 };
+            status.hot_subjects = (0..5).map(hot).collect();
+            series.insert(metrics.render(&status).unwrap().lines().count());
+        }
+    }
+    assert_eq!(series.len(), 1, "{series:?}");
+    assert!(metrics.render(&status).unwrap().contains(r#"quorate_hottest_subject_share{policy="a"} 0.1"#));
 }
 
 #[tokio::test]

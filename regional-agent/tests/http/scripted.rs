@@ -94,6 +94,8 @@ impl Decider for Scripted {
         AgentStatus {
             region: "eu".into(),
             agent: "a1".into(),
+            agents: vec![],
+            hot_subjects: vec![],
             mode: "leased".into(),
             session: 7,
             seq: 42,

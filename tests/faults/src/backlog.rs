@@ -140,6 +140,7 @@ impl Session {
             protocol: PROTOCOL,
             region: self.region.clone(),
             agent: "by-hand".to_owned(),
+            others: Vec::new(),
             number: Number { session: self.number, seq: self.seq.fetch_add(1, Ordering::Relaxed) + 1 },
             nonce: self.number,
             echo,

@@ -7,6 +7,7 @@ use quorate_shared::api::CheckAnswer;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -32,7 +33,8 @@ impl Load {
             let (rate, rate_seen) = watch::channel(0);
             load.rates.insert(region, rate);
             let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().expect("a client");
-            let door = Door { region, url: format!("{}/v1/check", system.agent_url(region)), client, begun: load.begun };
+            let urls = system.urls_of(region).iter().map(|url| format!("{url}/v1/check")).collect();
+            let door = Door { region, urls, asked: Arc::default(), client, begun: load.begun };
             load.senders.spawn(send(door, rate_seen, load.records.clone()));
         }
         load
@@ -108,7 +110,9 @@ impl Drop for Load {
 #[derive(Clone, Debug)]
 struct Door {
     region: &'static str,
-    url: String,
+    /// Its agents, asked in turn.
+    urls: Vec<String>,
+    asked: Arc<AtomicUsize>,
     client: reqwest::Client,
     begun: Instant,
 }
@@ -144,8 +148,9 @@ async fn send(door: Door, mut rate: watch::Receiver<u32>, records: Arc<Mutex<Vec
 impl Door {
     async fn ask(&self) -> Record {
         let body = json!({"attributes": {"route": "write", "tenant": "acme"}});
+        let url = &self.urls[self.asked.fetch_add(1, Ordering::Relaxed) % self.urls.len()];
         let sent = self.begun.elapsed();
-        let outcome = match self.client.post(&self.url).json(&body).send().await {
+        let outcome = match self.client.post(url).json(&body).send().await {
             Ok(response) => read(response).await,
             Err(_) => Outcome::Unanswered,
         };

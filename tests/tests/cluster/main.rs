@@ -14,6 +14,7 @@
     reason = "tests with real processes: they read clocks, start programs and print what they measured"
 )]
 
+mod agents;
 mod allowance;
 mod cut_off;
 mod load;

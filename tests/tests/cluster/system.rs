@@ -21,6 +21,9 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 /// The regions.
 pub const REGIONS: [&str; 3] = ["us", "eu", "ap"];
 
+/// The second agent of each region, where there are pairs.
+pub const SECONDS: [&str; 3] = ["us-b", "eu-b", "ap-b"];
+
 /// The coordinators.
 pub const NODES: [u64; 3] = [1, 2, 3];
 
@@ -93,13 +96,23 @@ struct Ports {
 }
 
 impl System {
+    /// The same with two agents in each region; waits until each of them is leased.
+    pub async fn start_in_pairs(floors: Floors) -> Self {
+        let mut system = Self::start(floors).await;
+        SECONDS.into_iter().for_each(|agent| system.start_agent(agent));
+        for agent in SECONDS {
+            system.wait_for_mode(agent, "leased").await;
+        }
+        system
+    }
+
     /// Starts everything and waits until every region is leased.
     pub async fn start(floors: Floors) -> Self {
         let turn = turn().await;
         let folder = tempfile::tempdir().expect("a folder");
         let ports = Ports {
             coordinators: NODES.map(|node| (node, Port::reserve())).into(),
-            agents: REGIONS.map(|region| (region, Port::reserve())).into(),
+            agents: REGIONS.into_iter().chain(SECONDS).map(|agent| (agent, Port::reserve())).collect(),
             stores: REGIONS.map(|region| (region, Port::reserve())).into(),
         };
         let relays = |_| ports.coordinators.values().map(|port| Relay::to(port.address())).collect();
@@ -136,17 +149,18 @@ impl System {
             );
             write(&format!("coordinator-{node}.toml"), text);
         }
-        for region in REGIONS {
+        for agent in REGIONS.into_iter().chain(SECONDS) {
+            let region = region_of(agent);
             let coordinators: Vec<String> = self.relays[region].iter().map(|relay| format!("http://{}", relay.address())).collect();
             // a busy machine is no failure of the store
             let timeout = Duration::from_millis(if floors == Floors::SetAside { 500 } else { 2_000 });
             let text = format!(
-                "region = \"{region}\"\nlisten = \"{}\"\ncoordinators = {coordinators:?}\ndata-dir = \"agent-{region}\"\n\
+                "region = \"{region}\"\nname = \"{agent}\"\nlisten = \"{}\"\ncoordinators = {coordinators:?}\ndata-dir = \"agent-{agent}\"\n\
                  store = {{ kind = \"redis\", url = \"redis://{}\" }}\nstore-timeout = \"{timeout:?}\"\nheartbeat = \"{HEARTBEAT:?}\"\n",
-                self.ports.agents[region].address(),
+                self.ports.agents[agent].address(),
                 self.ports.stores[region].address()
             );
-            write(&format!("agent-{region}.toml"), text);
+            write(&format!("agent-{agent}.toml"), text);
         }
     }
 
@@ -156,10 +170,30 @@ impl System {
         self.coordinators.insert(node, Some(process));
     }
 
-    /// Starts an agent that does not run.
-    pub fn start_agent(&mut self, region: &'static str) {
-        let process = self.start_quorate("agent", &format!("agent-{region}"));
-        self.agents.insert(region, Some(process));
+    /// Starts an agent that does not run. The first of a region has its name.
+    pub fn start_agent(&mut self, agent: &'static str) {
+        let process = self.start_quorate("agent", &format!("agent-{agent}"));
+        self.agents.insert(agent, Some(process));
+    }
+
+    /// Starts an agent that does not run on the Redis of another region than its own.
+    pub fn start_agent_on(&mut self, agent: &'static str, other: &str) {
+        let path = self.folder.path().join(format!("agent-{agent}.toml"));
+        let address = |region: &str| self.ports.stores[region].address().to_string();
+        let text = fs::read_to_string(&path).expect("written before").replace(&address(region_of(agent)), &address(other));
+        fs::write(&path, text).expect("written");
+        self.start_agent(agent);
+    }
+
+    /// Signals an agent that runs.
+    pub fn signal_agent(&self, agent: &str, signal: Signal) {
+        self.agents[agent].as_ref().expect("it runs").signal(signal);
+    }
+
+    /// Base URLs of a region's agents that run.
+    pub fn urls_of(&self, region: &str) -> Vec<String> {
+        let running = self.agents.iter().filter(|(agent, process)| region_of(agent) == region && process.is_some());
+        running.map(|(agent, _)| self.agent_url(agent)).collect()
     }
 
     fn start_quorate(&self, role: &str, name: &str) -> Process {
@@ -181,8 +215,8 @@ impl System {
     }
 
     /// SIGKILL to an agent; it has ended when this returns.
-    pub fn kill_agent(&mut self, region: &'static str) {
-        self.agents.insert(region, None);
+    pub fn kill_agent(&mut self, agent: &'static str) {
+        self.agents.insert(agent, None);
     }
 
     /// SIGKILL to a Redis; it has ended, and lost its state, when this returns.
@@ -212,13 +246,13 @@ impl System {
     }
 
     /// Base URL of an agent.
-    pub fn agent_url(&self, region: &str) -> String {
-        format!("http://{}", self.ports.agents[region].address())
+    pub fn agent_url(&self, agent: &str) -> String {
+        format!("http://{}", self.ports.agents[agent].address())
     }
 
     /// What an agent says of itself; `None` if it does not.
-    pub async fn status(&self, region: &str) -> Option<AgentStatus> {
-        self.get(format!("{}/v1/status", self.agent_url(region))).await
+    pub async fn status(&self, agent: &str) -> Option<AgentStatus> {
+        self.get(format!("{}/v1/status", self.agent_url(agent))).await
     }
 
     /// What a coordinator says of the cluster; `None` if it does not.
@@ -241,10 +275,10 @@ impl System {
     }
 
     /// Asks an agent without taking anything; `None` if it does not answer, or refuses.
-    pub async fn look(&self, region: &str, attributes: &[(&str, &str)]) -> Option<CheckAnswer> {
+    pub async fn look(&self, agent: &str, attributes: &[(&str, &str)]) -> Option<CheckAnswer> {
         let attributes: BTreeMap<&str, &str> = attributes.iter().copied().collect();
         let body = json!({"attributes": attributes, "cost": 0});
-        let sent = self.client.post(format!("{}/v1/check", self.agent_url(region))).json(&body).send();
+        let sent = self.client.post(format!("{}/v1/check", self.agent_url(agent))).json(&body).send();
         sent.await.ok()?.error_for_status().ok()?.json().await.ok()
     }
 
@@ -298,6 +332,11 @@ impl Drop for System {
             eprintln!("{}all of it is kept in {}", last_words(self.folder.path(), LOG_LINES), self.folder.path().display());
         }
     }
+}
+
+/// The region that an agent serves.
+pub fn region_of(agent: &str) -> &str {
+    agent.strip_suffix("-b").unwrap_or(agent)
 }
 
 /// What a region may use in a second of the budget that the load meets, while its lease lasts.

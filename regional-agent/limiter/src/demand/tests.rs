@@ -298,3 +298,57 @@ fn many_subjects_do_not_make_a_heartbeat_too_large() {
     assert_eq!(reports.len(), MOST_REPORTS);
     assert_eq!(reports[0].demand, tokens(7));
 }
+
+/// Every subject is asked for once, at 50,000 a second; heartbeats go on. Gives the most that were followed at once.
+fn most_followed(subjects: u64) -> usize {
+    let mut tracker = DemandTracker::default();
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let mut most = 0;
+    for n in 0..subjects {
+        let now = LocalTime::ZERO.after(Duration::from_secs(60) + Duration::from_micros(20 * n));
+        tracker.count(now, &charge(&n.to_string(), 1, 30 * 24 * 3600), true, &left(PLENTY, true));
+        most = most.max(tracker.followed());
+        if n % 50_000 == 0 {
+            tracker.reports(now, |_| Some(month), |_| Some(tokens(90)));
+        }
+    }
+    most
+}
+
+#[test]
+fn subjects_that_are_asked_for_once_take_bounded_memory() {
+    assert!(most_followed(200_000) <= MOST_FOLLOWED);
+}
+
+#[test]
+#[ignore = "minutes: cargo nextest run --release -p quorate-limiter ten_million --run-ignored only"]
+fn ten_million_subjects_that_are_asked_for_once_take_bounded_memory() {
+    assert!(most_followed(10_000_000) <= MOST_FOLLOWED);
+}
+
+#[test]
+fn a_budget_that_runs_out_is_followed_however_many_others_are_asked_for() {
+    let mut tracker = DemandTracker::default();
+    let now = LocalTime::ZERO.after(Duration::from_secs(60));
+    tracker.count(now, &charge("pressed", 1, 1), false, &left(0, false));
+    for n in 0..2 * MOST_FOLLOWED {
+        tracker.count(now, &charge(&n.to_string(), 1, 1), true, &left(PLENTY, true));
+    }
+    let reports = tracker.reports(now, |_| Some(Duration::from_secs(1)), |_| Some(tokens(1)));
+    assert!(reports.iter().any(|report| report.budget == budget("pressed") && report.refused == tokens(1)));
+}
+
+#[test]
+fn counts_begin_anew_and_demand_stays() {
+    let mut world = World::new(1);
+    for _ in 0..100 {
+        world.now_ms += 10;
+        world.count(1, &left(PLENTY, true));
+    }
+    let before = world.tracker.reports(world.now(), |_| Some(Duration::from_secs(1)), ALWAYS);
+    world.tracker.count_anew();
+    let after = world.tracker.reports(world.now(), |_| Some(Duration::from_secs(1)), ALWAYS);
+    assert!(before[0].admitted == tokens(100) && after[0].admitted == MicroTokens::ZERO);
+    assert!(before[0].demand > MicroTokens::ZERO);
+    assert_eq!(after[0].demand, before[0].demand);
+}

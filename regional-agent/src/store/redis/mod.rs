@@ -3,6 +3,7 @@
 mod breaker;
 mod holds;
 mod link;
+mod looks;
 mod place;
 mod record;
 mod script;
@@ -21,8 +22,11 @@ use super::{Drawn, LeaseError, StoreError, Usages};
 use crate::config::RedisConfig;
 pub use link::Condition;
 use link::{Link, Patience};
+use parking_lot::Mutex;
 use place::Place;
 use quorate_limiter::decision::{Charge, Question};
+use quorate_limiter::election::AgentId;
+use quorate_limiter::follower::Sight;
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening};
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
@@ -71,6 +75,8 @@ pub struct RedisStore {
     scripts: Arc<Scripts>,
     keys: Keys,
     wall: StoreWall,
+    /// Token and holder of the lock, while this agent holds it.
+    ticket: Mutex<Option<(u64, AgentId)>>,
     decision_timeout: Duration,
     lease_timeout: Duration,
 }
@@ -95,6 +101,7 @@ impl RedisStore {
             scripts,
             keys: Keys::new(&settings.region),
             wall: StoreWall::default(),
+            ticket: Mutex::default(),
             decision_timeout,
             lease_timeout,
         })
@@ -121,7 +128,7 @@ impl RedisStore {
     }
 
     /// See [`super::Store::decide`].
-    pub async fn decide_keeping(&self, question: &Question, keep: &Keep, until: Instant) -> Result<Said, StoreError> {
+    pub async fn decide_showing(&self, question: &Question, keep: &Keep, until: Instant) -> Result<(Said, Option<Sight>), StoreError> {
         let _place = self.link.admit()?;
         debug_assert!(question.budgets_differ(), "two charges on one budget");
         let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
@@ -131,8 +138,10 @@ impl RedisStore {
         for _ in 0..TELLINGS {
             call.arguments = wire::question(question, guesses.next());
             call.arguments.extend_from_slice(&beside);
-            match wire::said(question, keep, self.link.call(&call, left(until)).await?)? {
-                Told::Right(said) => return Ok(said),
+            let mut answer = self.link.call(&call, left(until)).await?;
+            let sight = looks::take_sight(&mut answer)?;
+            match wire::said(question, keep, answer)? {
+                Told::Right(said) => return Ok((said, sight)),
                 Told::OtherWindow(shown) => guesses.missed(shown),
             }
         }
@@ -174,13 +183,18 @@ impl RedisStore {
             // it has forgotten something: it is not the one that wrote the record
             Err(LeaseError::Refused(_)) if record.is_some() => Ok(Loaded { record, store: format!("{store} no more") }),
             Ok(_) | Err(LeaseError::Refused(_)) => Ok(Loaded { record, store }),
+            Err(LeaseError::NotElected) => Ok(Loaded { record, store }),
             Err(LeaseError::Store(error)) => Err(error),
         }
     }
 
     /// See [`super::Store::open_session`].
     pub async fn open_session(&self, opening: &Opening) -> Result<(), LeaseError> {
-        self.lease(&self.scripts.open, wire::opening(opening)).await?;
+        let keys = vec![self.keys.lease.clone(), self.keys.lock.clone()];
+        let mut arguments = wire::opening(opening);
+        arguments.push(self.ticket());
+        let call = Call { script: &self.scripts.open, keys, arguments };
+        wire::done(self.link.call(&call, self.lease_timeout).await?)?;
         self.link.saw_opened(opening.session);
         Ok(())
     }

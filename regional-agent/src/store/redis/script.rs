@@ -2,6 +2,7 @@
 //! common parts, in one text.
 
 use crate::store::keep::{ATTEMPT_LIFE, MOST_ATTEMPTS};
+use crate::store::look::AGENT_LIFE;
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::estimates::{GRAINS, LEAST_GRAIN};
 use quorate_limiter::excess::{MOST_EXCESSES, SPAN};
@@ -76,6 +77,10 @@ pub struct Scripts {
     pub usage: Script,
     /// An agent's word on its seat.
     pub seat: Script,
+    /// An agent's look at its region.
+    pub look: Script,
+    /// The policy sets that the region's agents share.
+    pub shelve: Script,
 }
 
 impl Scripts {
@@ -104,13 +109,15 @@ impl Scripts {
             finish: script(&[LEASE, BUCKET, include_str!("../scripts/finish.lua")]),
             seat: script(&[LEASE, include_str!("../scripts/seat.lua")]),
             usage: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, include_str!("../scripts/usage.lua")]),
+            look: script(&[include_str!("../scripts/look.lua")]),
+            shelve: script(&[LEASE, include_str!("../scripts/shelve.lua")]),
         }
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 12] {
-        let Self { decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat } = self;
-        [decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat]
+    pub fn all(&self) -> [&Script; 14] {
+        let Self { decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat, look, shelve } = self;
+        [decide, settle, release, trust, open, draw, take, write, grant, finish, usage, seat, look, shelve]
     }
 }
 
@@ -126,6 +133,8 @@ fn constants() -> String {
         format!("local MOST_EXCESSES = {MOST_EXCESSES}\n"),
         format!("local MAX_LOG_ENTRIES = {MAX_LOG_ENTRIES}\n"),
         micros("GRACE", GRACE),
+        micros("AGENT_LIFE", AGENT_LIFE),
+        format!("local AGENTS_LIFE_MS = '{}'\n", 2 * AGENT_LIFE.as_millis()),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
         micros("CLOCKS_APART", CLOCKS_APART),
         micros("LEAST_GRAIN", LEAST_GRAIN),

@@ -24,6 +24,14 @@ pub struct Keys {
     pub lease: String,
     /// The seats of the region's agents.
     pub seats: String,
+    /// Of who renews.
+    pub lock: String,
+    /// The region's agents.
+    pub agents: String,
+    /// What each of them has to report.
+    pub reports: String,
+    /// The policy sets that they share.
+    pub policies: String,
     buckets: String,
     holds: String,
     slots: String,
@@ -34,14 +42,9 @@ impl Keys {
     /// Of `region`.
     pub fn new(region: &RegionName) -> Self {
         let of = |what: &str| format!("quorate:{{{region}}}:{what}");
-        Self {
-            lease: of("lease"),
-            seats: of("seats"),
-            buckets: of("bucket:"),
-            holds: of("hold:"),
-            slots: of("slot:"),
-            attempts: of("attempt"),
-        }
+        let [lock, agents, reports, policies] = ["renewer", "agents", "reports", "policies"].map(of);
+        let [buckets, holds, slots, attempts] = ["bucket:", "hold:", "slot:", "attempt"].map(of);
+        Self { lease: of("lease"), seats: of("seats"), lock, agents, reports, policies, buckets, holds, slots, attempts }
     }
 
     /// Of one hold.
@@ -387,6 +390,7 @@ pub fn done(answer: Vec<String>) -> Result<Words, LeaseError> {
             Err(Refusal::Superseded { taken }.into())
         }
         "no-record" => Err(Refusal::NoRecord.into()),
+        "not-elected" => Err(LeaseError::NotElected),
         other => Err(unreadable(other).into()),
     }
 }

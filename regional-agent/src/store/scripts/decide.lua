@@ -7,12 +7,12 @@
 --             then what is to be kept beside
 local view = {leased = ARGV[2] == '1', whole = ARGV[3] == '1', keep = tonumber(ARGV[7]), standing = ARGV[8]}
 if ARGV[6] ~= policies then
-  return {'other-policies', policies}
+  return showing({'other-policies', policies})
 end
 if view.leased or view.whole then
   local newest = applied and string.match(applied, '^%d+') or '0'
   if ARGV[4] ~= record[1] .. ':' .. record[10] or tonumber(ARGV[5]) < tonumber(newest) then
-    return {'other-lease', record[1], newest}
+    return showing({'other-lease', record[1], newest})
   end
 end
 
@@ -20,7 +20,7 @@ view.slot = slot and slot.id or NO_ESTIMATES.era
 if attempt then
   local answer = repeated(view)
   if answer then
-    return answer
+    return showing(answer)
   end
 end
 
@@ -45,7 +45,7 @@ for i = 1, charges do
   local cost, enforced, account = tonumber(ARGV[a]), ARGV[a + 1] == '1', nil
   account, a = kinds[ARGV[a + 2]](KEYS[i + 1], known[2 * i - 1], known[2 * i], cost, a + 3, view)
   if not account then
-    return {'other-window', int(math.max(now, clock))}
+    return showing({'other-window', int(math.max(now, clock))})
   end
   account.cost = cost
   accounts[i] = account
@@ -74,4 +74,4 @@ end
 if attempt then
   reply[#reply + 1] = remember(accounts, reply)
 end
-return reply
+return showing(reply)

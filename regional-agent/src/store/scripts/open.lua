@@ -1,8 +1,13 @@
 -- Opens a session. State that this store cannot vouch for counts as lost (R7).
 --
--- KEYS[1]     the lease record
--- ARGV[2..5]  the session, whether to count all as lost, the policies then, the nonce
+-- KEYS[1..2]  the lease record, the lock of who renews
+-- ARGV[2..6]  the session, whether to count all as lost, the policies then, the nonce, token and holder of the lock as
+--             the caller has it ('-': it has none)
 local lease = KEYS[1]
+local holding = string.match(redis.call('GET', KEYS[2]) or '', '^%d+ %x+')
+if holding and holding ~= ARGV[6] then
+  return {'not-elected'}
+end
 local found = redis.call('HMGET', lease, 'session', 'taken', 'epoch', 'store', 'burnt', 'seq', 'evicted', 'excess')
 if found[1] and tonumber(found[1]) >= tonumber(ARGV[2]) then
   return {'superseded', found[1], found[2]}

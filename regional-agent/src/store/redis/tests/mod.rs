@@ -7,6 +7,7 @@ mod equivalence;
 mod faults;
 mod holds;
 mod known_faults;
+mod looks;
 mod losses;
 mod outage;
 mod seats;
@@ -78,6 +79,11 @@ fn question(charges: &[Charge]) -> Question {
 }
 
 impl RedisStore {
+    /// Decides, and keeps something beside.
+    async fn decide_keeping(&self, question: &Question, keep: &Keep, until: Instant) -> Result<Said, StoreError> {
+        self.decide_showing(question, keep, until).await.map(|(said, _)| said)
+    }
+
     /// Decides within the store's own time.
     async fn ask(&self, question: &Question, keep: &Keep) -> Result<Said, StoreError> {
         self.decide_keeping(question, keep, Instant::now() + self.decision_timeout).await
