@@ -159,6 +159,7 @@ mod tests {
             horizon_ms: 4_200,
             heartbeat_age_ms: Some(800),
             agents: vec![],
+            renewed_by: None,
             store: Default::default(),
             mode: "leased".into(),
             weight: 1,

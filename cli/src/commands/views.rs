@@ -106,6 +106,13 @@ fn named(policy: &str, mode: &str) -> Cell {
     }
 }
 
+/// The agents of a region; of several, the one that renews is named so.
+fn agents(region: &RegionState) -> String {
+    let renews = |agent: &String| region.agents.len() > 1 && region.renewed_by.as_ref() == Some(agent);
+    let named = region.agents.iter().map(|agent| if renews(agent) { format!("{agent} (renews)") } else { agent.clone() });
+    named.collect::<Vec<_>>().join(", ")
+}
+
 fn regions_text(regions: &Regions, paint: Paint) -> String {
     if regions.regions.is_empty() {
         return "no regions: the policy set names none\n".to_owned();
@@ -150,7 +157,7 @@ fn region_cells(region: &RegionState) -> [Cell; 10] {
         region.weight.into(),
         format!("v{}", region.policies).into(),
         Cell::toned(store, store_tone),
-        region.agents.join(", ").into(),
+        agents(region).into(),
     ]
 }
 
@@ -411,6 +418,7 @@ mod tests {
             horizon_ms: 0,
             heartbeat_age_ms: None,
             agents: vec!["a".into(), "b".into()],
+            renewed_by: Some("b".into()),
             store: StoreStatus { kind: "redis".into(), ..StoreStatus::default() },
             mode: "floor".into(),
             weight: 1,
@@ -418,7 +426,7 @@ mod tests {
         };
         let text = regions_text(&Regions { regions: vec![region] }, Paint::NONE);
         assert!(
-            text.contains("expired") && text.contains("never") && text.contains("redis, unreachable") && text.contains("a, b"),
+            text.contains("expired") && text.contains("never") && text.contains("redis, unreachable") && text.contains("a, b (renews)"),
             "{text}"
         );
         let member = |id, voter| Member { id, address: format!("127.0.0.1:710{id}"), voter, lag: (id == 2).then_some(5) };
