@@ -95,7 +95,7 @@ impl Ledger {
         let holders: BTreeSet<RegionName> = self.holders_beyond_next().cloned().collect();
         let waits_for: BTreeSet<&RegionName> = unconfirmed.union(&holders).collect();
         let out_of_reach: Vec<&RegionName> = unconfirmed.iter().filter(|name| !self.is_live(name, at)).collect();
-        let horizons = waits_for.iter().filter_map(|name| Some(self.settled_in(self.regions.get(*name)?, at?)));
+        let horizons = waits_for.iter().filter_map(|name| Some(self.settled_in(name, self.regions.get(*name)?, at?)));
         let until = at.filter(|_| out_of_reach.is_empty()).map(|_| horizons.max().unwrap_or_default());
         let names = |names: &[&RegionName]| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
         let why = match (at, out_of_reach.as_slice()) {
@@ -121,8 +121,10 @@ impl Ledger {
 
     /// Until the region has confirmed and given up, or is out of reach. Past use that counts holds
     /// that up: it must drain, and then be reported.
-    fn settled_in(&self, session: &Session, at: LeaderTime) -> Duration {
-        let (drift, drain) = (self.founding.as_ref().map(|f| f.drift).unwrap_or_default(), self.policies.longest_drain());
+    fn settled_in(&self, region: &RegionName, session: &Session, at: LeaderTime) -> Duration {
+        let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
+        let counts = self.waits_for_past_use(region, session) || self.holds_draining_beyond_next();
+        let drain = if counts { self.policies.longest_drain() } else { Duration::ZERO };
         let lease = drift.stretch(session.lease());
         let end = session.end(drift);
         match drain.is_zero() {

@@ -261,11 +261,19 @@ impl Ledger {
     /// Regions that may still be using a floor greater than the next set's, or let pass what that refuses.
     pub(crate) fn unconfirmed_regions(&self) -> Vec<RegionName> {
         let Some(next) = &self.policies.next else { return Vec::new() };
-        let reduced =
-            |name: &RegionName, session: &Session| session.acts_on(next.set.version).any(|version| self.policies.restricts(name, version));
+        let reduced = |name: &RegionName, session: &Session| {
+            session.acts_on(next.set.version).any(|version| self.policies.restricts(name, version))
+                || self.waits_for_past_use(name, session)
+        };
         let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
         let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));
         self.regions.iter().skip(forgotten).filter(waiting).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// True if past use of the region may be more than the next set allows of what keeps counting.
+    pub(crate) fn waits_for_past_use(&self, region: &RegionName, session: &Session) -> bool {
+        let Some(next) = &self.policies.next else { return false };
+        session.acted_on(next.set.version).any(|version| self.policies.restricts_past_use(region, version))
     }
 
     /// R9: the last window of each allowance that began under the active set, where the pending
@@ -289,6 +297,11 @@ impl Ledger {
             Some(terms) => entry.fits(&terms),
             None => !self.policies.goes_on_elsewhere(id) || entry.holds_nothing(),
         }
+    }
+
+    /// True if too much is held for the next set of a budget whose past use keeps counting.
+    pub(crate) fn holds_draining_beyond_next(&self) -> bool {
+        self.budgets.iter().any(|(id, entry)| entry.drains() && !self.fits_next(id, entry))
     }
 
     /// Regions that may hold something of a budget of which too much is held for the next set.

@@ -212,12 +212,22 @@ impl PolicyBook {
     /// has not been heard of may act on an older one, with a policy that was taken out meanwhile and is
     /// now to come back.
     pub fn restricts(&self, region: &RegionName, acting_on: u64) -> bool {
+        self.restricts_any(region, acting_on, |_| true)
+    }
+
+    /// The same, of policies of which past use keeps counting: under the floors of that set there may be more
+    /// of it than the pending one allows.
+    pub fn restricts_past_use(&self, region: &RegionName, acted_on: u64) -> bool {
+        self.restricts_any(region, acted_on, |old| !old.limit.drain().is_zero())
+    }
+
+    fn restricts_any(&self, region: &RegionName, acting_on: u64, of: impl Fn(&Policy) -> bool) -> bool {
         let Some(next) = &self.next else { return false };
         let former = self.former.iter().map(|former| &former.set);
         let mut sets = std::iter::once(&self.active).chain(former);
         let Some(acting) = sets.find(|s| s.set.version == acting_on) else { return true };
         let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
-        acting.set.policies.iter().any(|old| looser(old) || reduces(acting, next, old, region))
+        acting.set.policies.iter().filter(|old| of(old)).any(|old| looser(old) || reduces(acting, next, old, region))
     }
 }
 

@@ -247,14 +247,17 @@ impl Session {
         }
     }
 
-    /// R9: the active sets whose whole floors the region may be using: those that it was told of
-    /// since its echo without set `next`.
+    /// R9: the active sets whose whole floors the region may be using without obeying set `next`.
     pub fn acts_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
-        let said = self.said.iter().map(|s| s.policies);
-        said.filter(move |p| p.active > 0 && p.active < next && p.next != Some(next)).map(|p| p.active)
+        without(next, self.decides_by())
     }
 
-    /// The policy sets that the region was told of since its echo.
+    /// The same, and those under whose floors past use may count.
+    pub fn acted_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
+        without(next, self.told_policies())
+    }
+
+    /// The policy sets that the region was told of since the newest response whose floors alone past use counts under.
     pub fn told_policies(&self) -> impl Iterator<Item = PoliciesInForce> + '_ {
         self.said.iter().map(|s| s.policies)
     }
@@ -273,7 +276,7 @@ impl Session {
 
     /// Version of the active set that the region has confirmed.
     pub fn confirmed_policies(&self) -> u64 {
-        self.said.front().map_or(0, |s| s.policies.active)
+        self.decides_by().next().map_or(0, |policies| policies.active)
     }
 
     /// Notes the steps of the store's clock that the report before did not have.
@@ -325,4 +328,9 @@ impl Session {
         self.full_from = Number::default();
         self.said.iter_mut().for_each(|said| said.from = Number::default());
     }
+}
+
+/// The active sets of those that do not come with set `next`, which is newer.
+fn without(next: u64, told: impl Iterator<Item = PoliciesInForce>) -> impl Iterator<Item = u64> {
+    told.filter(move |p| p.active > 0 && p.active < next && p.next != Some(next)).map(|p| p.active)
 }

@@ -49,6 +49,8 @@ pub(crate) fn by() -> Author {
 pub(crate) struct World {
     pub ledger: Ledger,
     pub office: Office,
+    /// Nothing of what regions took before has come down yet, of no policy of which past use counts.
+    pub still_counts: bool,
     echoes: BTreeMap<&'static str, Stamp>,
     seqs: BTreeMap<&'static str, u64>,
     admitted: BTreeMap<&'static str, MicroTokens>,
@@ -63,7 +65,7 @@ impl World {
         let mut ledger = Ledger::default();
         ledger.apply(1, &Command::Found { subject_key: SubjectKey::new([0; 32]), lease: LEASE, drift: Drift::default() });
         let (echoes, seqs, admitted) = Default::default();
-        let mut world = Self { ledger, office: Office { term: 1, process: 1 }, echoes, seqs, admitted };
+        let mut world = Self { ledger, office: Office { term: 1, process: 1 }, still_counts: false, echoes, seqs, admitted };
         world.change(0, set);
         world
     }
@@ -110,7 +112,7 @@ impl World {
             nonce: 1,
             echo: self.echoes.get(region).copied(),
             drained: vec![],
-            floors_drained: self.echoes.get(region).copied(),
+            floors_drained: self.echoes.get(region).copied().filter(|_| !self.still_counts),
             windows: vec![],
             spent: vec![],
             policies: None,

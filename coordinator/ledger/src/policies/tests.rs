@@ -109,6 +109,45 @@ fn a_lowered_limit_shows_its_old_bound_until_the_leases_that_carry_it_end() {
 }
 
 #[test]
+fn a_lowered_limit_does_not_wait_for_past_use_of_another_one() {
+    let beside_a_log = |rate, units| {
+        let log = Limit::SlidingLog { units: tokens(units), window: Duration::from_secs(900) };
+        let set = and_another(set(rate, 1_000_000));
+        let policies = set.policies.iter().map(|p| Policy { limit: if p.name.as_str() == "p" { p.limit } else { log }, ..p.clone() });
+        PolicySet { policies: policies.collect(), ..set.clone() }
+    };
+    let mut world = World::under(beside_a_log(100, 100));
+    world.still_counts = true;
+    let beats = |world: &mut World, from: u64| {
+        for ms in [from, from + 100, from + 200, from + 300] {
+            world.beat("eu", ms, 0);
+            world.beat("us", ms, 0);
+        }
+    };
+    beats(&mut world, 1_000);
+
+    world.change(1, beside_a_log(50, 100));
+    assert_eq!(world.ledger.pending_policies().map(|(_, regions)| regions.len()), Some(2));
+    assert_eq!(change_of(&world, 1_350).and_then(|change| change.until_ms), Some(1_300 + 4_004 - 1_350), "no longer than a lease");
+    beats(&mut world, 1_400);
+    assert_eq!(world.ledger.pending_policies(), None, "each has said that it goes by it");
+    let confirmed: Vec<u64> = world.ledger.regions(None).regions.iter().map(|region| region.policies).collect();
+    assert_eq!(confirmed, [2, 2]);
+
+    world.change(2, beside_a_log(50, 80));
+    beats(&mut world, 1_800);
+    let until = change_of(&world, 2_200).expect("pending: past use of the log itself counts").until_ms;
+    assert_eq!(until, Some(2_100 + 4_004 + 900_900 + 4_004 - 2_200));
+    world.still_counts = false;
+    beats(&mut world, 2_300);
+    assert_eq!(world.ledger.pending_policies(), None);
+}
+
+fn change_of(world: &World, ms: u64) -> Option<quorate_shared::api::PendingChange> {
+    world.ledger.bounds(Some((world.office, crate::testing::at(ms)))).policies.remove(0).change
+}
+
+#[test]
 fn another_algorithm_begins_with_new_budgets_and_the_diff_says_so() {
     let window = Limit::FixedWindow { units: tokens(100), window: Window::Every(Duration::from_secs(60)) };
     let changes = diff(&set(100, 500_000), &set_of(window, 500_000));
