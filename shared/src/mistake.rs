@@ -54,6 +54,9 @@ mistakes! {
     SpentReadEarly "units spent read before the reduction",
     SeatsInFloors "what agents may spend by themselves not taken out of the floors",
     SeatsNotWaitedFor "a change confirmed while an agent by itself goes by the former set",
+    PastUseNotWaitedFor "a smaller floor before past use has drained",
+    ChangedKindUnused "a changed algorithm begins with nothing used",
+    PendingKindByNumber "floors of two algorithms compared by their numbers",
 }
 
 /// True while `mistake` is to be made.

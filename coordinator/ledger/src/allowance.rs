@@ -62,6 +62,11 @@ impl UnitShare {
         self.said.iter().map(|(_, units)| *units).fold(self.spent, MicroTokens::max)
     }
 
+    /// True if the region may spend no more than its floor.
+    pub fn grants_nothing(&self) -> bool {
+        self.said.iter().all(|(_, units)| *units == MicroTokens::ZERO)
+    }
+
     /// The same, but for what the response of this number grants.
     pub fn held_before(&self, number: Number) -> MicroTokens {
         let before = self.said.iter().filter(|(said, _)| *said < number);

@@ -123,8 +123,7 @@ impl Ledger {
     /// that up: it must drain, and then be reported.
     fn settled_in(&self, region: &RegionName, session: &Session, at: LeaderTime) -> Duration {
         let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
-        let counts = self.waits_for_past_use(region, session) || self.holds_draining_beyond_next();
-        let drain = if counts { self.policies.longest_drain() } else { Duration::ZERO };
+        let drain = self.drain_beyond_next(region, session);
         let lease = drift.stretch(session.lease());
         let end = session.end(drift);
         match drain.is_zero() {

@@ -209,6 +209,12 @@ impl Share {
         self.said.iter().all(|(_, h)| h.is_zero())
     }
 
+    /// True if responses from the one echoed on give neither pool nor loans.
+    pub fn uses_nothing_after(&self, echo: Number) -> bool {
+        let known = self.said.iter().rposition(|(said, _)| *said <= echo).unwrap_or_default();
+        self.said.iter().skip(known).all(|(_, h)| h.pool.is_zero() && h.borrowed.is_empty())
+    }
+
     /// True if nothing is offered, held, wanted or reported.
     pub fn is_idle(&self) -> bool {
         !self.in_flight() && self.offered().is_zero() && self.target.is_zero() && self.wants_nothing() && !self.restate
@@ -326,11 +332,6 @@ impl BudgetEntry {
     /// True if nothing is held and nothing wanted anywhere.
     pub fn is_idle(&self) -> bool {
         self.shares.values().all(Share::is_idle)
-    }
-
-    /// True if no region can be using more than its floor, or less.
-    pub fn holds_nothing(&self) -> bool {
-        self.shares.values().all(Share::holds_nothing)
     }
 
     /// R9: true if all that may be held beyond floors is allowed by these terms.

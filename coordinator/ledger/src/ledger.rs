@@ -2,7 +2,7 @@
 
 use crate::alarms::Alarms;
 use crate::allowance::Allowance;
-use crate::budget::BudgetEntry;
+use crate::budget::{BudgetEntry, Share};
 use crate::command::{Author, Command, Outcome};
 use crate::departed::Departed;
 use crate::level::check_level;
@@ -192,6 +192,7 @@ impl Ledger {
         let version = self.policies.propose(set.clone(), by.clone(), &founding.subject_key);
         self.call_back_named();
         self.wind_down_ending_budgets();
+        self.wind_down_ending_units();
         self.activate_if_confirmed();
         let waits_for = self.pending_policies().map(|(_, regions)| regions).unwrap_or_default();
         Outcome::Policies { version, waits_for }
@@ -264,16 +265,36 @@ impl Ledger {
         let reduced = |name: &RegionName, session: &Session| {
             session.acts_on(next.set.version).any(|version| self.policies.restricts(name, version))
                 || self.waits_for_past_use(name, session)
+                || self.may_spend_ending_units(name, session)
         };
         let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
         let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));
         self.regions.iter().skip(forgotten).filter(waiting).map(|(name, _)| name.clone()).collect()
     }
 
-    /// True if past use of the region may be more than the next set allows of what keeps counting.
-    pub(crate) fn waits_for_past_use(&self, region: &RegionName, session: &Session) -> bool {
-        let Some(next) = &self.policies.next else { return false };
-        session.acted_on(next.set.version).any(|version| self.policies.restricts_past_use(region, version))
+    /// True if past use of the region may be more than the next set allows of what keeps counting, or what its agents
+    /// spend by themselves.
+    fn waits_for_past_use(&self, region: &RegionName, session: &Session) -> bool {
+        let (Some(next), Some(founding)) = (&self.policies.next, &self.founding) else { return false };
+        session.acted_on(next.set.version).any(|(version, until)| {
+            if self.policies.restricts_seats(region, version) {
+                return true;
+            }
+            let drain = self.policies.restricted_drain(region, version);
+            let drained = |until: LeaderTime| self.clock.at > until.after(founding.drift.stretch(drain));
+            !drain.is_zero() && !until.is_some_and(drained) && !mistake::made(Mistake::PastUseNotWaitedFor)
+        })
+    }
+
+    /// For how long what a region took, or holds, may count of what the next set allows less of.
+    pub(crate) fn drain_beyond_next(&self, region: &RegionName, session: &Session) -> Duration {
+        let Some(next) = &self.policies.next else { return Duration::ZERO };
+        let taken = session.acted_on(next.set.version).map(|(version, _)| match self.policies.restricts_seats(region, version) {
+            true => self.policies.longest_drain(),
+            false => self.policies.restricted_drain(region, version),
+        });
+        let unfit = self.budgets.iter().filter(|(id, entry)| !self.policies.goes_on_elsewhere(id) && !self.fits_next(id, entry));
+        taken.chain(unfit.map(|(_, entry)| entry.drain)).max().unwrap_or_default()
     }
 
     /// R9: the last window of each allowance that began under the active set, where the pending
@@ -295,13 +316,14 @@ impl Ledger {
     fn fits_next(&self, id: &BudgetId, entry: &BudgetEntry) -> bool {
         match self.policies.next_terms(id) {
             Some(terms) => entry.fits(&terms),
-            None => !self.policies.goes_on_elsewhere(id) || entry.holds_nothing(),
+            // what is given up of a budget that ends need not drain: nobody is to be given it
+            None => !self.policies.goes_on_elsewhere(id) || entry.shares.iter().all(|(name, share)| self.has_given_up(name, share)),
         }
     }
 
-    /// True if too much is held for the next set of a budget whose past use keeps counting.
-    pub(crate) fn holds_draining_beyond_next(&self) -> bool {
-        self.budgets.iter().any(|(id, entry)| entry.drains() && !self.fits_next(id, entry))
+    /// True if the region can use nothing of its share but what is its own.
+    fn has_given_up(&self, region: &RegionName, share: &Share) -> bool {
+        self.regions.get(region).is_none_or(|session| session.expired || share.uses_nothing_after(session.echo))
     }
 
     /// Regions that may hold something of a budget of which too much is held for the next set.

@@ -212,22 +212,39 @@ impl PolicyBook {
     /// has not been heard of may act on an older one, with a policy that was taken out meanwhile and is
     /// now to come back.
     pub fn restricts(&self, region: &RegionName, acting_on: u64) -> bool {
-        self.restricts_any(region, acting_on, |_| true)
-    }
-
-    /// The same, of policies of which past use keeps counting: under the floors of that set there may be more
-    /// of it than the pending one allows.
-    pub fn restricts_past_use(&self, region: &RegionName, acted_on: u64) -> bool {
-        self.restricts_any(region, acted_on, |old| !old.limit.drain().is_zero())
-    }
-
-    fn restricts_any(&self, region: &RegionName, acting_on: u64, of: impl Fn(&Policy) -> bool) -> bool {
-        let Some(next) = &self.next else { return false };
-        let former = self.former.iter().map(|former| &former.set);
-        let mut sets = std::iter::once(&self.active).chain(former);
-        let Some(acting) = sets.find(|s| s.set.version == acting_on) else { return true };
+        let (Some(next), Some(acting)) = (&self.next, self.acting(acting_on)) else { return self.next.is_some() };
         let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
-        acting.set.policies.iter().filter(|old| of(old)).any(|old| looser(old) || reduces(acting, next, old, region))
+        acting.set.policies.iter().any(|old| looser(old) || reduces(acting, next, old, region))
+    }
+
+    /// True if agents that go by the set of version `acted_on` without their store may spend, or let pass, what the
+    /// pending one does not allow. Only the region's word that all of them go by another one ends that.
+    pub fn restricts_seats(&self, region: &RegionName, acted_on: u64) -> bool {
+        let (Some(next), Some(acting)) = (&self.next, self.acting(acted_on)) else { return self.next.is_some() };
+        let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
+        let restricted = |old: &Policy| acting.has_seats(old, region) && reduces(acting, next, old, region);
+        acting.set.policies.iter().any(|old| looser(old) || restricted(old))
+    }
+
+    /// For how long more may count of what a region took under the set of version `acted_on` than the pending one
+    /// allows. What a policy took that goes on as another kind, nobody counts any more; what a region takes of a
+    /// former kind counts as taken of the one that has begun meanwhile.
+    pub fn restricted_drain(&self, region: &RegionName, acted_on: u64) -> Duration {
+        let Some(next) = &self.next else { return Duration::ZERO };
+        let Some(acting) = self.acting(acted_on) else { return self.longest_drain() };
+        let restricted = |old: &Policy| {
+            let goes_on = next.set.policy(&old.name)?.generation;
+            let mut counted = [acting, &self.active].into_iter().filter_map(|set| Some((set, set.set.policy(&old.name)?)));
+            let (set, policy) = counted.find(|(_, policy)| policy.generation == goes_on)?;
+            reduces(set, next, policy, region).then(|| policy.limit.drain())
+        };
+        acting.set.policies.iter().filter_map(restricted).max().unwrap_or_default()
+    }
+
+    /// A set that some region may act on.
+    fn acting(&self, version: u64) -> Option<&SetWithOverrides> {
+        let former = self.former.iter().map(|former| &former.set);
+        std::iter::once(&self.active).chain(former).find(|s| s.set.version == version)
     }
 }
 

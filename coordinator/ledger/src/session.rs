@@ -82,11 +82,15 @@ pub(crate) struct Session {
 }
 
 /// What responses from `from` on said to the whole region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Said {
     pub from: Number,
     pub lease: Duration,
     pub policies: PoliciesInForce,
+    /// The date of the first heartbeat of this office by which one of them was known to be applied: what
+    /// the region took under those before it was taken before then.
+    #[serde(default)]
+    pub echoed_at: Option<LeaderTime>,
 }
 
 /// What is remembered of a region that no policy set names any more.
@@ -121,7 +125,7 @@ impl Session {
             genesis: true,
             echo: Number::default(),
             full_from: Number::default(),
-            said: VecDeque::from([Said { from: Number::default(), lease: Duration::ZERO, policies: PoliciesInForce::default() }]),
+            said: VecDeque::from([Said::default()]),
             renewed_until: LeaderTime::ZERO,
             longest_renewal: Duration::ZERO,
             lend_horizon: None,
@@ -199,7 +203,7 @@ impl Session {
     }
 
     /// Takes an echo: its date bounds what the region has promised. What was said before it is
-    /// over, as far as past use under it no longer counts.
+    /// over, as far as past use under it no longer counts. The heartbeat is the session's newest.
     pub fn take_echo(&mut self, echo: Stamp, floors_drained: Option<Stamp>, office: Office) {
         if echo.number.session != self.newest.session || echo.number >= self.newest || echo.number < self.echo {
             return;
@@ -208,6 +212,10 @@ impl Session {
         self.echo = echo.number;
         if echo.office == office {
             self.lend_horizon = self.lease_said_by(echo.number).map(|lease| echo.at.after(lease));
+        }
+        let last = self.last;
+        if let Some(said) = self.said.iter_mut().rfind(|said| said.from <= echo.number) {
+            said.echoed_at.get_or_insert(last);
         }
         let Some(drained) = floors_drained.filter(|stamp| self.has_echoed(stamp.number)) else { return };
         while self.said.get(1).is_some_and(|s| s.from <= drained.number) {
@@ -243,18 +251,21 @@ impl Session {
         self.renewed_until = self.renewed_until.max(at.after(drift.stretch(lease)));
         let same = self.said.back().is_some_and(|s| s.lease == lease && s.policies == policies);
         if !same {
-            self.said.push_back(Said { from: self.newest, lease, policies });
+            self.said.push_back(Said { from: self.newest, lease, policies, echoed_at: None });
         }
     }
 
     /// R9: the active sets whose whole floors the region may be using without obeying set `next`.
     pub fn acts_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
-        without(next, self.decides_by())
+        self.decides_by().filter(move |told| is_without(next, *told)).map(|told| told.active)
     }
 
-    /// The same, and those under whose floors past use may count.
-    pub fn acted_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
-        without(next, self.told_policies())
+    /// The same, and those under whose floors past use may count, each with the date of the first heartbeat by which
+    /// the region was known to go by them no more.
+    pub fn acted_on(&self, next: u64) -> impl Iterator<Item = (u64, Option<LeaderTime>)> + '_ {
+        let until = |place: usize| self.said.iter().skip(place + 1).find_map(|later| later.echoed_at);
+        let told = self.said.iter().enumerate().map(move |(place, said)| (said.policies, until(place)));
+        told.filter(move |(told, _)| is_without(next, *told)).map(|(told, until)| (told.active, until))
     }
 
     /// The policy sets that the region was told of since the newest response whose floors alone past use counts under.
@@ -296,6 +307,7 @@ impl Session {
         self.last = LeaderTime::ZERO;
         self.renewed_until = LeaderTime::ZERO.after(drift.stretch(self.longest_renewal));
         self.fencing = self.fencing.map(|_| None);
+        self.said.iter_mut().for_each(|said| said.echoed_at = None);
         if !mistake::made(Mistake::PromiseKeptOverOffice) {
             self.lend_horizon = None;
         }
@@ -316,7 +328,7 @@ impl Session {
     /// floor. What it held and lent went the way of every ended lease.
     pub fn fence(&mut self) {
         (self.fencing, self.was_told_until) = (None, None);
-        self.said = VecDeque::from([Said { from: self.newest, lease: Duration::ZERO, policies: PoliciesInForce::default() }]);
+        self.said = VecDeque::from([Said { from: self.newest, ..Said::default() }]);
         self.genesis = false;
         if self.newest.session < MAX_EXACT {
             // a heartbeat of before must not come after those of the region's next life
@@ -330,7 +342,7 @@ impl Session {
     }
 }
 
-/// The active sets of those that do not come with set `next`, which is newer.
-fn without(next: u64, told: impl Iterator<Item = PoliciesInForce>) -> impl Iterator<Item = u64> {
-    told.filter(move |p| p.active > 0 && p.active < next && p.next != Some(next)).map(|p| p.active)
+/// True of an active set that does not come with set `next`, which is newer.
+fn is_without(next: u64, told: PoliciesInForce) -> bool {
+    told.active > 0 && told.active < next && told.next != Some(next)
 }

@@ -4,7 +4,7 @@ use crate::windows::{Kind, kind};
 use quorate_shared::heartbeat::Report;
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::floors::RegionShare;
-use quorate_shared::policy::{Limit, PolicySet};
+use quorate_shared::policy::{Limit, Policy, PolicySet};
 use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -72,6 +72,15 @@ impl SetWithOverrides {
     }
 }
 
+impl SetWithOverrides {
+    /// True if something of a policy is set aside for agents of the region, of any subject.
+    pub fn has_seats(&self, policy: &Policy, region: &RegionName) -> bool {
+        let own = self.overrides.get(&policy.name).into_iter().flat_map(BTreeMap::values);
+        let seats = |limit: &Limit| self.set.shares(policy, *limit).get(region).map_or(0, |share| share.seats);
+        own.chain([&policy.limit]).any(|limit| seats(limit) > 0)
+    }
+}
+
 impl Terms {
     /// What of a capacity is wanted and divided: refill of a flow, units of anything else.
     pub fn amount(&self, of: Capacity) -> MicroTokens {
@@ -116,7 +125,7 @@ impl Terms {
 mod tests {
     use super::*;
     use crate::testing::{budget, set_of, tokens};
-    use quorate_shared::policy::{OnStoreFailure, Policy, Region, Window};
+    use quorate_shared::policy::{OnStoreFailure, Region, Window};
     use quorate_shared::units::PartsPerMillion;
     use std::time::Duration;
 

@@ -5,6 +5,7 @@ use crate::allowance::{Allowance, Floors, MOST_WINDOWS, Window};
 use crate::command::UnitPlan;
 use crate::ledger::Violation;
 use crate::measured::Overshoot;
+use crate::session::Session;
 use quorate_shared::heartbeat::{Grant, Heartbeat, Number, Report};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
@@ -115,7 +116,7 @@ impl Ledger {
 
     /// Takes what the allocator would like.
     pub(crate) fn take_unit_plans(&mut self, plans: &[UnitPlan]) {
-        for plan in plans {
+        for plan in plans.iter().filter(|plan| !self.policies.goes_on_elsewhere(&plan.budget)) {
             let Some(window) = self.allowances.get_mut(&plan.budget).and_then(|a| a.windows.get_mut(&plan.label)) else { continue };
             for (region, share) in &mut window.shares {
                 share.target = plan.targets.get(region).copied().unwrap_or_default();
@@ -160,14 +161,37 @@ impl Ledger {
 
     fn grant(&mut self, region: &RegionName, budget: &BudgetId, label: WindowLabel, number: Number) {
         let Some((floors, limit)) = self.window_terms(budget, label) else { return };
-        let alarmed = self.alarms.stop(budget);
+        let stopped = self.alarms.stop(budget) || self.policies.goes_on_elsewhere(budget);
         let Some(window) = self.allowances.get_mut(budget).and_then(|a| a.windows.get_mut(&label)) else { return };
-        let units = if alarmed { MicroTokens::ZERO } else { window.offer_to(region, &floors, limit) };
+        let units = if stopped { MicroTokens::ZERO } else { window.offer_to(region, &floors, limit) };
         window.share(region).say(number, units);
         if let Err(violation) = check_window(budget, window, &floors, limit) {
             window.share(region).unsay(number);
             self.raise_alarm(&violation);
         }
+    }
+
+    /// R9: units of allowances that go on as another kind are to be given up before that begins.
+    pub(crate) fn wind_down_ending_units(&mut self) {
+        for (id, allowance) in self.allowances.iter_mut().filter(|(id, _)| self.policies.goes_on_elsewhere(id)) {
+            for (label, window) in &mut allowance.windows {
+                for (region, share) in &mut window.shares {
+                    share.target = MicroTokens::ZERO;
+                    if let Some(session) = self.regions.get_mut(region).filter(|_| share.is_open()) {
+                        session.open_windows.insert((id.clone(), *label));
+                    }
+                }
+            }
+        }
+    }
+
+    /// True if the region may spend more than its floor of an allowance that is to go on as another kind: a grant needs no
+    /// lease.
+    pub(crate) fn may_spend_ending_units(&self, region: &RegionName, session: &Session) -> bool {
+        let serves = session.told_policies().any(|told| told.active > 0);
+        let ending = self.allowances.iter().filter(|(id, _)| serves && self.policies.goes_on_elsewhere(id));
+        let shares = ending.flat_map(|(_, allowance)| allowance.windows.values()).filter_map(|window| window.shares.get(region));
+        shares.into_iter().any(|share| !share.grants_nothing())
     }
 
     fn grant_of(&self, region: &RegionName, budget: &BudgetId, label: WindowLabel, number: Number) -> Option<Grant> {

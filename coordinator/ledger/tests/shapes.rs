@@ -40,6 +40,10 @@ fn budget() -> BudgetId {
     testing::budget("p".parse().expect("a name"))
 }
 
+fn bucket(rate: u64) -> Limit {
+    Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(rate) }
+}
+
 /// An agent that applies every response at once.
 struct Agent {
     region: &'static str,
@@ -222,6 +226,25 @@ fn units_that_were_granted_count_as_spent_until_the_region_says_otherwise() {
     world.renew(&mut us, 0, 1);
     world.renew(&mut us, 0, 1);
     assert_eq!(granted(&world.renew(&mut eu, 100, 1)), Some(15));
+}
+
+#[test]
+fn units_of_an_algorithm_that_ends_are_given_up_before_the_next_one_begins() {
+    let mut world = World::new(fixed(100), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    world.renew(&mut eu, 0, 1);
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), Some(80));
+    us.spent = 40;
+    world.change(set(bucket(100), 200_000));
+    let waits_for = |world: &World| world.ledger.pending_policies().map(|(_, regions)| regions.len());
+    world.renew(&mut eu, 0, 1);
+    let ended = world.renew(&mut us, 200, 1);
+    assert_eq!(ended.grants.first().map(|grant| grant.granted), Some(MicroTokens::ZERO), "however much it wants");
+    world.renew(&mut eu, 0, 1);
+    assert_eq!(waits_for(&world), Some(1), "that it has nothing more the next heartbeat will say");
+    world.renew(&mut us, 200, 1);
+    assert_eq!(waits_for(&world), None);
+    assert_eq!(world.ledger.check(), Ok(()));
 }
 
 #[test]

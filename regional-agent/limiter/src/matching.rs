@@ -1,5 +1,8 @@
 //! From a request's attributes to the budgets it is charged to, by the policy sets in force.
 
+mod pending;
+
+use self::pending::smaller;
 use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
 use quorate_shared::heartbeat::{FormerSet, OpenWindow, PoliciesInForce};
@@ -287,17 +290,6 @@ fn terms_of(holder: Holder<'_>, set: &PolicySet, policy: &Policy, limit: Limit) 
     let share = set.shares(policy, limit).get(holder.region()).copied().unwrap_or_default();
     let (floor, lendable) = holder.part_of(&share);
     FloorTerms { limit, floor, lendable }
-}
-
-/// R9: the active limit with the smaller of both floors. A successor of another kind counts in
-/// its own period, so its rate is brought to the active one first, rounded down.
-fn smaller(now: FloorTerms, next: FloorTerms) -> FloorTerms {
-    let micros = |limit: Limit| u64::try_from(limit.period().as_micros()).unwrap_or(u64::MAX);
-    let rate = |c: Capacity| c.rate.scale_floor(micros(now.limit), micros(next.limit));
-    let floor = now.floor.min(Capacity::new(rate(next.floor), next.floor.burst));
-    // what may be lent out already, by either set: a region that lost its record leaves all of it alone (R7)
-    let lendable = now.lendable.max(Capacity::new(rate(next.lendable), next.lendable.burst)).min(floor);
-    FloorTerms { limit: now.limit, floor, lendable }
 }
 
 #[cfg(test)]

@@ -353,7 +353,7 @@ impl Record {
         if lapsed || !finish.changed.is_empty() {
             self.epoch += 1;
         }
-        for changed in &finish.changed {
+        for changed in finish.changed.iter().filter(|changed| !changed.anew || !mistake::made(Mistake::ChangedKindUnused)) {
             self.note_change(now, changed);
         }
         if finish.full && self.burnt {

@@ -9,17 +9,18 @@
 
 use quorate_shared::mistake::Mistake;
 use quorate_tests::simulation::fault::{Fault, Faults};
-use quorate_tests::simulation::{Report, Violation, World, teeth, trace};
+use quorate_tests::simulation::{Report, Violation, World, kinds, teeth, trace};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const USAGE: &str = "\
-usage: simulate [--seeds N] [--seed K] [--trace] [--teeth] [--threads N]
+usage: simulate [--seeds N] [--seed K] [--kind NAME] [--trace] [--teeth] [--threads N]
 
   --seeds N    so many schedules (1000; with --trace 1)
   --seed K     the first of them (0)
+  --kind NAME  of that range only the schedules of this kind
   --trace      print what happens in them
   --teeth      make each known mistake, and print the first schedule that catches it
   --threads N  on so many threads (all cores)";
@@ -38,6 +39,13 @@ struct Settings {
     trace: bool,
     teeth: bool,
     threads: usize,
+    kind: Option<String>,
+}
+
+impl Settings {
+    fn takes(&self, seed: u64) -> bool {
+        self.kind.as_ref().is_none_or(|kind| kinds::of(seed).name == kind)
+    }
 }
 
 fn main() -> ExitCode {
@@ -53,9 +61,10 @@ fn main() -> ExitCode {
         }
     };
     let well = if settings.trace {
-        settings.seeds.map(|seed| print_trace(seed, usize::MAX)).filter(|well| !well).count() == 0
+        settings.seeds.clone().filter(|seed| settings.takes(*seed)).map(|seed| print_trace(seed, usize::MAX)).filter(|well| !well).count()
+            == 0
     } else if settings.teeth {
-        Mistake::ALL.iter().filter(|mistake| !bite(**mistake, settings.seeds.clone())).count() == 0
+        Mistake::ALL.iter().filter(|mistake| !bite(**mistake, &settings)).count() == 0
     } else {
         run_all(&settings)
     };
@@ -65,8 +74,14 @@ fn main() -> ExitCode {
 /// `None`: help is asked for.
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Settings>, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (mut seeds, mut first, mut trace, mut teeth, mut threads) = (None, 0, false, false, cores);
+    let (mut seeds, mut first, mut trace, mut teeth, mut threads, mut kind) = (None, 0, false, false, cores, None);
     while let Some(flag) = arguments.next() {
+        if flag == "--kind" {
+            let name = arguments.next().ok_or("--kind needs a name")?;
+            let known = kinds::all().any(|kind| kind.name == name);
+            kind = Some(known.then_some(name).ok_or("no such kind of schedules")?);
+            continue;
+        }
         let mut number = || {
             let text = arguments.next().ok_or(format!("{flag} needs a number"))?;
             text.parse::<u64>().map_err(|_| format!("{flag}: `{text}` is not a whole number"))
@@ -82,7 +97,7 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Settings>,
         }
     }
     let count = seeds.unwrap_or(if trace { 1 } else { 1_000 });
-    Ok(Some(Settings { seeds: first..first.saturating_add(count), trace, teeth, threads }))
+    Ok(Some(Settings { seeds: first..first.saturating_add(count), trace, teeth, threads, kind }))
 }
 
 /// Prints the end of a schedule. True if no promise was broken.
@@ -96,9 +111,9 @@ fn print_trace(seed: u64, most: usize) -> bool {
 }
 
 /// True if some schedule catches the mistake.
-fn bite(mistake: Mistake, seeds: Range<u64>) -> bool {
-    let count = seeds.end - seeds.start;
-    let caught = teeth::first_to_catch(mistake, seeds);
+fn bite(mistake: Mistake, settings: &Settings) -> bool {
+    let count = settings.seeds.end - settings.seeds.start;
+    let caught = teeth::first_to_catch(mistake, settings.seeds.clone().filter(|seed| settings.takes(*seed)));
     match &caught {
         Some((seed, violation)) => {
             println!("{:<58} seed {seed:>6} ({}): {}", mistake.text(), World::new(*seed).kind(), violation.rule);
@@ -165,7 +180,7 @@ fn run_on_threads(settings: &Settings) -> Total {
             if from >= settings.seeds.end {
                 return total;
             }
-            for seed in from..(from + BATCH).min(settings.seeds.end) {
+            for seed in (from..(from + BATCH).min(settings.seeds.end)).filter(|seed| settings.takes(*seed)) {
                 total.count(seed, World::new(seed).run());
             }
         }
@@ -179,7 +194,7 @@ fn run_on_threads(settings: &Settings) -> Total {
 }
 
 fn print_total(settings: &Settings, total: &Total, seconds: f64) {
-    let schedules = settings.seeds.end - settings.seeds.start;
+    let schedules = settings.seeds.clone().filter(|seed| settings.takes(*seed)).count();
     let per_second = schedules as f64 / seconds;
     println!("{schedules} schedules, {} violations", total.violations.len());
     println!("{per_second:.0} schedules per second on {} threads", settings.threads);

@@ -57,6 +57,7 @@ faults! {
     LimitRaised "limit raised",
     FloorsDivided "floors divided anew",
     PeriodChanged "period changed",
+    AlgorithmChanged "algorithm changed",
     OverrideChanged "override changed",
     RegionRemoved "region removed",
     RegionAdded "region added",

@@ -53,7 +53,7 @@ impl Region {
         let leased = view.leased;
         let reply = match charges.is_empty() {
             true => None,
-            false => Some(self.store.decide(now, &Question { view, drift: self.drift, charges })),
+            false => Some(self.store.decide(now, &Question { view, drift: self.drift, charges: charges.clone() })),
         };
         self.look(&mut agent, now, heard);
         let verdict = match reply {
@@ -61,7 +61,7 @@ impl Region {
             Some(Reply::Decided(decision)) if decision.allowed => {
                 let used_lease = leased && decision.limits.iter().any(|limit| limit.used_lease);
                 let counts = !used_lease || agent.local(heard) < horizon;
-                let (admitted, let_pass) = if counts { decision_by_place(&matched, &decision) } else { Default::default() };
+                let (admitted, let_pass) = if counts { decision_by_place(&matched, &charges, &decision) } else { Default::default() };
                 Verdict { admitted, let_pass, ..Verdict::default() }
             }
             _ => Verdict::default(),

@@ -48,7 +48,7 @@ const PLAIN: Kind = Kind {
     scripted: 500,
 };
 
-/// Every kind of schedule, by the seed's remainder.
+/// The kinds of schedules, by the seed's remainder.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "everything",
@@ -268,6 +268,55 @@ pub const KINDS: &[Kind] = &[
         ..PLAIN
     },
 ];
+
+/// Kinds that came later. They take every eighth round, so that all other seeds stay the schedules that they were.
+pub const LATER: &[Kind] = &[Kind {
+    name: "algorithms that change",
+    shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
+    bursts: &[12, 30],
+    many: true,
+    troubles: &[
+        (Fault::AlgorithmChanged, 12),
+        (Fault::PeriodChanged, 3),
+        (Fault::LimitLowered, 3),
+        (Fault::LimitRaised, 2),
+        (Fault::FloorsDivided, 2),
+        (Fault::OverrideChanged, 1),
+        (Fault::ModeChanged, 1),
+        (Fault::RegionCutOff, 6),
+        (Fault::RegionCutFromSome, 2),
+        (Fault::RegionHearsNothing, 4),
+        (Fault::LeaderLost, 2),
+        (Fault::LeaderRestarted, 1),
+        (Fault::AgentKilled, 3),
+        (Fault::AgentPaused, 3),
+        (Fault::DiskLost, 1),
+        (Fault::StoreLost, 1),
+        (Fault::StoreFailedOver, 1),
+        (Fault::LeaseChanged, 1),
+    ],
+    hazards: &[NETWORK, &[(Fault::PlansAtRandom, 100)]],
+    ..PLAIN
+}];
+
+/// A round of seeds has one for each of [`KINDS`].
+const ROUND: u64 = KINDS.len() as u64;
+
+/// The kind of a seed.
+pub fn of(seed: u64) -> Kind {
+    let place = (seed % ROUND) as usize;
+    if seed / ROUND % 8 == 7 { LATER[place % LATER.len()] } else { KINDS[place] }
+}
+
+/// Every kind.
+pub fn all() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().chain(LATER)
+}
+
+/// The seeds of a kind.
+pub fn seeds_of(name: &str) -> impl Iterator<Item = u64> {
+    (0..).filter(move |seed| of(*seed).name == name)
+}
 
 const NETWORK: Odds = &[
     (Fault::MessageLost, 40),

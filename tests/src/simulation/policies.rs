@@ -122,26 +122,27 @@ impl Catalogue {
 }
 
 fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut Chance) -> bool {
-    let period = policy.limit.period();
     let whole = policy.limit.capacity();
     let tokens = |amount: MicroTokens| amount.tokens_floor();
     match by {
         Fault::LimitLowered => {
             let (rate, burst) = (tokens(whole.rate).max(1), tokens(whole.burst).max(1));
-            policy.limit = limit(profile.shape, chance.between(1, rate), period, chance.between(1, burst));
+            policy.limit = like(policy.limit, chance.between(1, rate), chance.between(1, burst));
         }
         Fault::LimitRaised => {
-            let (rate, burst) = (tokens(whole.rate), tokens(whole.burst));
-            let more = limit_of(period, profile, chance).capacity();
-            policy.limit = limit(profile.shape, rate + tokens(more.rate), period, burst + tokens(more.burst));
+            let (rate, burst) = amounts(policy.limit.period(), profile, chance);
+            policy.limit = like(policy.limit, tokens(whole.rate) + rate, tokens(whole.burst) + burst);
         }
         Fault::FloorsDivided => {
             (policy.floor, policy.lendable) = floors(profile, chance);
             policy.emergency = emergency(profile, chance);
         }
         Fault::PeriodChanged => {
-            let period = if period == Duration::from_secs(1) { Duration::from_secs(3) } else { Duration::from_secs(1) };
-            policy.limit = limit(profile.shape, tokens(whole.rate), period, tokens(whole.burst));
+            policy.limit = in_another_period(policy.limit, profile);
+            policy.overrides.clear();
+        }
+        Fault::AlgorithmChanged => {
+            policy.limit = by_another_algorithm(policy.limit, profile, chance);
             policy.overrides.clear();
         }
         Fault::ModeChanged => {
@@ -151,7 +152,7 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
         Fault::OverrideChanged => {
             policy.overrides.clear();
             if chance.per_mille(700) {
-                policy.overrides.push(override_of(period, profile, chance));
+                policy.overrides.push(override_of(policy.limit, profile, chance));
             }
         }
         _ => return false,
@@ -161,44 +162,90 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
 }
 
 fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
-    let period = Duration::from_secs(chance.pick(profile.periods));
+    let period = Duration::from_secs(chance.pick(profile.periods(profile.shape)));
     let (floor, lendable) = floors(profile, chance);
     let overridden = profile.subjects > 1 && chance.per_mille(300);
+    let (rate, burst) = amounts(period, profile, chance);
+    let limit = limit(profile.shape, rate, period, burst);
     Policy {
         name: name.clone(),
         generation: 0,
         matches: BTreeMap::new(),
         no_other_attributes: false,
         per: vec![ATTRIBUTE.into()],
-        limit: limit_of(period, profile, chance),
+        limit,
         allow_overcommit: floor.total() > u64::from(PartsPerMillion::WHOLE.0),
         floor,
         lendable,
         cost: CostRule::Fixed(MicroTokens::TOKEN),
-        overrides: if overridden { vec![override_of(period, profile, chance)] } else { Vec::new() },
+        overrides: if overridden { vec![override_of(limit, profile, chance)] } else { Vec::new() },
         on_store_failure: OnStoreFailure::Emergency,
         emergency: emergency(profile, chance),
         mode: Mode::Enforce,
     }
 }
 
-fn override_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Override {
+/// Another limit like that of the policy, for one of the subjects.
+fn override_of(base: Limit, profile: &Profile, chance: &mut Chance) -> Override {
     let subject = BTreeMap::from([(ATTRIBUTE.to_owned(), chance.pick(&SUBJECTS).to_owned())]);
-    Override { subject, limit: limit_of(period, profile, chance) }
+    let (rate, burst) = amounts(base.period(), profile, chance);
+    Override { subject, limit: like(base, rate, burst) }
 }
 
-fn limit_of(period: Duration, profile: &Profile, chance: &mut Chance) -> Limit {
+/// Refill in one period, and what may be saved up, or units.
+fn amounts(period: Duration, profile: &Profile, chance: &mut Chance) -> (u64, u64) {
     let (rate, burst) = (chance.between(profile.rate.0, profile.rate.1), chance.between(profile.burst.0, profile.burst.1));
-    limit(profile.shape, rate * period.as_secs(), period, burst)
+    (rate * period.as_secs(), burst)
 }
 
 fn limit(shape: Shape, rate: u64, period: Duration, burst: u64) -> Limit {
-    let tokens = |n: u64| MicroTokens(n * MicroTokens::TOKEN.0);
+    let units = tokens(burst);
     match shape {
-        Shape::Flow => Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) },
-        Shape::Share => Limit::SlidingLog { units: tokens(burst), window: period },
-        Shape::Allowance => Limit::FixedWindow { units: tokens(burst), window: Window::Every(period) },
+        Shape::Flow => Limit::TokenBucket { rate: tokens(rate), period, burst: units },
+        Shape::Share => Limit::SlidingLog { units, window: period },
+        Shape::Allowance => Limit::FixedWindow { units, window: Window::Every(period) },
     }
+}
+
+/// A limit of the same kind.
+fn like(base: Limit, rate: u64, burst: u64) -> Limit {
+    match base {
+        Limit::Concurrency { max_hold, .. } => Limit::Concurrency { slots: tokens(burst), max_hold },
+        _ => limit(base.shape(), rate, base.period(), burst),
+    }
+}
+
+/// The same amounts in the other period that there is.
+fn in_another_period(base: Limit, profile: &Profile) -> Limit {
+    let mut others = match base.shape() {
+        Shape::Flow => [1, 3].iter(),
+        other => profile.periods(other).iter(),
+    };
+    let period = others.find(|seconds| Duration::from_secs(**seconds) != base.period()).map_or(base.period(), |s| Duration::from_secs(*s));
+    let (rate, burst) = (base.capacity().rate.tokens_floor(), base.capacity().burst.tokens_floor());
+    match base {
+        Limit::Concurrency { slots, .. } => Limit::Concurrency { slots, max_hold: period },
+        _ => limit(base.shape(), rate, period, burst),
+    }
+}
+
+/// A limit of another algorithm. Slots are never given back here: each ends by itself.
+fn by_another_algorithm(base: Limit, profile: &Profile, chance: &mut Chance) -> Limit {
+    let shape = chance.pick(&[Shape::Flow, Shape::Share, Shape::Share, Shape::Allowance]);
+    let period = Duration::from_secs(chance.pick(profile.periods(shape)));
+    let (rate, burst) = amounts(period, profile, chance);
+    match chance.per_mille(400) && shape == Shape::Share {
+        true => Limit::Concurrency { slots: tokens(burst), max_hold: period },
+        // the same once in a while: an edit like any other
+        false => match limit(shape, rate, period, burst) {
+            same if same.same_kind(base) => like(base, rate, burst),
+            other => other,
+        },
+    }
+}
+
+fn tokens(n: u64) -> MicroTokens {
+    MicroTokens(n * MicroTokens::TOKEN.0)
 }
 
 fn floors(profile: &Profile, chance: &mut Chance) -> (FloorRule, PartsPerMillion) {

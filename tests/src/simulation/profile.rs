@@ -4,7 +4,7 @@ use super::Micros;
 use super::SECOND;
 use super::chance::Chance;
 use super::fault::Fault;
-use super::kinds::{KINDS, Kind};
+use super::kinds::{self, Kind};
 use super::world::script::Script;
 use quorate_shared::policy::Shape;
 use quorate_shared::time::Drift;
@@ -27,10 +27,8 @@ pub struct Profile {
     pub subjects: usize,
     /// True if agents may spend something by themselves.
     pub seats: bool,
-    /// How limits count past use.
+    /// How limits count past use at the beginning.
     pub shape: Shape,
-    /// The periods of limits, or the lengths of their windows, in seconds.
-    pub periods: &'static [u64],
     /// Refill in one second, in tokens: at least and at most.
     pub rate: (u64, u64),
     /// Saved up at once, in tokens.
@@ -46,7 +44,7 @@ pub struct Profile {
 impl Profile {
     /// The profile of a seed.
     pub fn of(seed: u64, chance: &mut Chance) -> Self {
-        let kind = KINDS[(seed % KINDS.len() as u64) as usize];
+        let kind = kinds::of(seed);
         let script = (!kind.scripts.is_empty() && chance.per_mille(kind.scripted)).then(|| chance.pick(kind.scripts));
         let shape = chance.pick(kind.shapes);
         let drift = Drift::from_ppm(chance.pick(&[0, 1_000, 50_000])).unwrap_or_default();
@@ -59,11 +57,6 @@ impl Profile {
             subjects: if kind.many { 2 } else { 1 },
             // drawn apart, so that the other half is as if there were no seats
             seats: kind.seats && Chance::new(!seed).per_mille(500),
-            periods: match shape {
-                Shape::Flow => kind.periods,
-                Shape::Share => &[2, 4],
-                Shape::Allowance => &[4, 9],
-            },
             shape,
             rate: script.map_or((1, chance.pick(&[3, 8, 20])), |script| script.rate),
             burst: script.map_or((1, chance.pick(kind.bursts)), |script| script.burst),
@@ -79,11 +72,21 @@ impl Profile {
         self.kind.hazards.iter().copied().flatten().filter(|(f, _)| *f == fault).map(|(_, n)| n).sum()
     }
 
+    /// The periods of limits of this shape, or the lengths of their windows, in seconds.
+    pub fn periods(&self, shape: Shape) -> &'static [u64] {
+        match shape {
+            Shape::Flow => self.kind.periods,
+            Shape::Share => &[2, 4],
+            Shape::Allowance => &[4, 9],
+        }
+    }
+
     /// How long past use counts at most.
     pub fn longest_drain(&self) -> Duration {
-        match self.shape {
-            Shape::Share => Duration::from_secs(self.periods.iter().copied().max().unwrap_or_default()),
-            Shape::Flow | Shape::Allowance => Duration::ZERO,
+        let becomes = self.kind.troubles.iter().any(|(fault, _)| *fault == Fault::AlgorithmChanged);
+        match self.shape == Shape::Share || becomes {
+            true => Duration::from_secs(self.periods(Shape::Share).iter().copied().max().unwrap_or_default()),
+            false => Duration::ZERO,
         }
     }
 

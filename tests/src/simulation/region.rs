@@ -294,8 +294,7 @@ impl Region {
     }
 
     /// The window of an allowance that it is in.
-    pub fn window(&self, place: usize, now: Micros) -> Option<WindowLabel> {
-        let charge = self.agent.as_ref()?.charges.get(place)?.as_ref()?;
+    pub fn window(&self, charge: &Charge, now: Micros) -> Option<WindowLabel> {
         match self.store.usage(now, charge, self.drift)? {
             Usage::Spent(units) => Some(units.label),
             Usage::Counted(_) => None,

@@ -4,7 +4,7 @@ use super::Micros;
 use super::agent::Agent;
 use super::call::Call;
 use super::region::Region;
-use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
+use quorate_limiter::decision::{Charge, Decision, Question, Reply};
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::MicroTokens;
 use std::ops::Range;
@@ -27,8 +27,8 @@ pub struct Asked {
 pub struct Verdict {
     /// The places that the store was asked about.
     pub asked: Vec<usize>,
-    /// Of these, those that count as admitted.
-    pub admitted: Vec<usize>,
+    /// Of these, those that count as admitted, and what was charged there.
+    pub admitted: Vec<(usize, Charge)>,
     /// Of these, those of which the request was let pass though it did not fit: they are observed only.
     pub let_pass: Vec<usize>,
     /// True if it was refused by a limit.
@@ -104,7 +104,8 @@ impl Region {
                 agent.demand.count(local, charge, decision.allowed, limit);
             }
         }
-        let (admitted, let_pass) = if counts { decision_by_place(&asked.places, decision) } else { Default::default() };
+        let (admitted, let_pass) =
+            if counts { decision_by_place(&asked.places, &asked.question.charges, decision) } else { Default::default() };
         Verdict { asked: asked.places, admitted, let_pass, refused: !decision.allowed, call: None }
     }
 
@@ -117,10 +118,10 @@ impl Region {
     }
 }
 
-/// Of these places, those that an allowed request was charged to, and those that let it pass.
-pub(super) fn decision_by_place(places: &[usize], decision: &Decision) -> (Vec<usize>, Vec<usize>) {
-    let each = places.iter().zip(&decision.limits).filter(|_| decision.allowed);
+/// Of these places, those that an allowed request was charged to, with the charge, and those that let it pass.
+pub(super) fn decision_by_place(places: &[usize], charges: &[Charge], decision: &Decision) -> (Vec<(usize, Charge)>, Vec<usize>) {
+    let each = places.iter().zip(charges).zip(&decision.limits).filter(|_| decision.allowed);
     let (fit, unfit): (Vec<_>, Vec<_>) = each.partition(|(_, limit)| limit.fits);
-    let places = |of: Vec<(&usize, &LimitDecision)>| of.into_iter().map(|(place, _)| *place).collect();
-    (places(fit), places(unfit))
+    let charged = fit.into_iter().map(|((place, charge), _)| (*place, charge.clone())).collect();
+    (charged, unfit.into_iter().map(|((place, _), _)| *place).collect())
 }

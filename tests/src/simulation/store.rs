@@ -5,6 +5,7 @@ use super::call::{Call, Outcome};
 use super::chance::Chance;
 use super::clock::Clock;
 use quorate_limiter::decision::{Charge, Question, Reply};
+use quorate_limiter::hold::{Beside, HoldId};
 use quorate_limiter::record::{Record, Refusal};
 use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
 use quorate_limiter::store::{MemoryStore, Usage};
@@ -22,6 +23,8 @@ pub struct Store {
     run: u64,
     identity: String,
     clock: Clock,
+    /// How many questions were put: stands for a random number.
+    asked: u128,
 }
 
 impl Store {
@@ -36,6 +39,7 @@ impl Store {
             run: 1,
             identity: "run 1".into(),
             clock,
+            asked: 0,
         }
     }
 
@@ -110,7 +114,11 @@ impl Store {
     pub fn decide(&mut self, now: Micros, question: &Question) -> Reply {
         match self.record(now) {
             None => Reply::NoRecord,
-            Some(_) => self.memory.decide(self.time(now), question),
+            Some(_) => {
+                self.asked += 1;
+                let beside = Beside { slot: Some(HoldId::from_bits(self.asked)), ..Beside::default() };
+                self.memory.decide_beside(self.time(now), question, &beside)
+            }
         }
     }
 

@@ -47,6 +47,9 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::SpentReadEarly, 419, 6_000),
     tooth(Mistake::SeatsInFloors, 11, 1_000),
     tooth(Mistake::SeatsNotWaitedFor, 11, 10_000),
+    tooth(Mistake::PastUseNotWaitedFor, 949, 10_000),
+    tooth(Mistake::ChangedKindUnused, 94, 1_000),
+    tooth(Mistake::PendingKindByNumber, 86, 1_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

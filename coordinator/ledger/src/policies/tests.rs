@@ -108,22 +108,27 @@ fn a_lowered_limit_shows_its_old_bound_until_the_leases_that_carry_it_end() {
     assert_eq!((active.limit.rate, active.change), (50.0, None));
 }
 
+fn log(units: u64, seconds: u64) -> Limit {
+    Limit::SlidingLog { units: tokens(units), window: Duration::from_secs(seconds) }
+}
+
+fn beats(world: &mut World, from: u64) {
+    for ms in [from, from + 100, from + 200, from + 300] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+    }
+}
+
 #[test]
 fn a_lowered_limit_does_not_wait_for_past_use_of_another_one() {
     let beside_a_log = |rate, units| {
-        let log = Limit::SlidingLog { units: tokens(units), window: Duration::from_secs(900) };
         let set = and_another(set(rate, 1_000_000));
-        let policies = set.policies.iter().map(|p| Policy { limit: if p.name.as_str() == "p" { p.limit } else { log }, ..p.clone() });
+        let limit = |p: &Policy| if p.name.as_str() == "p" { p.limit } else { log(units, 900) };
+        let policies = set.policies.iter().map(|p| Policy { limit: limit(p), ..p.clone() });
         PolicySet { policies: policies.collect(), ..set.clone() }
     };
     let mut world = World::under(beside_a_log(100, 100));
     world.still_counts = true;
-    let beats = |world: &mut World, from: u64| {
-        for ms in [from, from + 100, from + 200, from + 300] {
-            world.beat("eu", ms, 0);
-            world.beat("us", ms, 0);
-        }
-    };
     beats(&mut world, 1_000);
 
     world.change(1, beside_a_log(50, 100));
@@ -141,6 +146,82 @@ fn a_lowered_limit_does_not_wait_for_past_use_of_another_one() {
     world.still_counts = false;
     beats(&mut world, 2_300);
     assert_eq!(world.ledger.pending_policies(), None);
+}
+
+#[test]
+fn a_lowered_limit_waits_for_the_agents_that_spend_by_themselves() {
+    let with_seats = |rate| {
+        let set = set(rate, 1_000_000);
+        let policy = Policy { on_store_failure: OnStoreFailure::Emergency, emergency: PartsPerMillion(100_000), ..set.policies[0].clone() };
+        PolicySet { policies: vec![policy], ..set }
+    };
+    let mut world = World::under(with_seats(100));
+    world.still_counts = true;
+    beats(&mut world, 1_000);
+    world.change(1, with_seats(50));
+    beats(&mut world, 1_400);
+    assert_eq!(world.ledger.pending_policies().map(|(_, regions)| regions.len()), Some(2), "echoed, and nobody says what agents go by");
+    world.still_counts = false;
+    beats(&mut world, 1_800);
+    assert_eq!(world.ledger.pending_policies(), None);
+}
+
+#[test]
+fn a_lowered_log_waits_for_as_long_as_its_own_past_use_counts() {
+    let beside_a_long_log = |units| {
+        let set = and_another(set_of(log(units, 10), 1_000_000));
+        let limit = |p: &Policy| if p.name.as_str() == "p" { p.limit } else { log(100, 900) };
+        let policies = set.policies.iter().map(|p| Policy { limit: limit(p), ..p.clone() });
+        PolicySet { policies: policies.collect(), ..set.clone() }
+    };
+    let mut world = World::under(beside_a_long_log(100));
+    world.still_counts = true;
+    beats(&mut world, 1_000);
+    world.change(1, beside_a_long_log(50));
+    beats(&mut world, 1_400);
+    // both have echoed the pending set at 1.5 s: what they took before counts for ten seconds and a hundredth
+    for ms in (2_000..=11_500).step_by(500).chain([11_505]) {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+        assert!(world.ledger.pending_policies().is_some(), "at {ms} ms");
+    }
+    world.beat("eu", 11_511, 0);
+    assert_eq!(world.ledger.pending_policies(), None);
+}
+
+#[test]
+fn what_a_region_takes_of_a_former_kind_counts_of_the_one_that_has_begun() {
+    let mut world = World::under(set_of(log(100, 4), 500_000));
+    world.still_counts = true;
+    beats(&mut world, 1_000);
+    world.change(1, set_of(log(100, 10), 500_000));
+    // us has confirmed, and does not hear that it is active
+    for (region, ms) in [("us", 1_400), ("us", 1_500), ("eu", 1_600), ("eu", 1_700)] {
+        world.beat(region, ms, 0);
+    }
+    assert_eq!((world.ledger.active_policies().version, world.ledger.pending_policies()), (2, None));
+    world.change(2, set_of(log(50, 10), 500_000));
+    beats(&mut world, 1_800);
+    assert_eq!(world.ledger.pending_policies().map(|(_, regions)| regions.len()), Some(2), "what both took counts");
+    world.beat("eu", 11_800, 0);
+    world.beat("us", 11_950, 0);
+    assert_eq!(world.ledger.pending_policies(), None);
+}
+
+#[test]
+fn a_log_that_goes_on_as_another_kind_does_not_wait_for_its_past_use() {
+    let mut world = World::under(set_of(log(100, 900), 500_000));
+    world.still_counts = true;
+    for ms in [1_000, 1_500, 2_000, 2_500] {
+        world.beat("eu", ms, 0);
+        world.report("us", ms + 100, tokens(10), 0);
+    }
+    assert!(seen(&world.ledger)[0].regions["us"].held.burst > 50.0, "it holds the pool");
+    world.change(1, set(100, 500_000));
+    assert_eq!(change_of(&world, 2_650).and_then(|change| change.until_ms), Some(2_600 + 4_004 - 2_650), "no longer than a lease");
+    beats(&mut world, 2_700);
+    assert_eq!(world.ledger.pending_policies(), None, "the new budgets begin with nothing, whatever the old ones counted");
+    assert_eq!(world.ledger.check(), Ok(()));
 }
 
 fn change_of(world: &World, ms: u64) -> Option<quorate_shared::api::PendingChange> {

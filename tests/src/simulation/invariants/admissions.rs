@@ -4,6 +4,7 @@
 //! same of all intervals at once: every admission must find its cost in it. It is kept in
 //! micro-tokens times the period, so nothing is rounded.
 //!
+//! Under another algorithm it begins full: what was admitted before was within the limit before.
 //! A change of the limit leaves its level, or cuts it to the new burst, as the protocol says of every
 //! region's bucket (ADR 0006): so the statement holds across the change too, and across a change of the
 //! period. A forward step of a store's wall clock refills it as if that time had passed, which is the
@@ -11,6 +12,7 @@
 
 use super::{Terms, Violation};
 use crate::simulation::Micros;
+use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
 
 const RULE: &str = "admissions within burst and refill";
@@ -87,12 +89,18 @@ impl Admissions {
         self.buckets[place].least.unsigned_abs() as f64 / terms.limit.period().as_micros() as f64 / MicroTokens::TOKEN.0 as f64
     }
 
+    /// From now on these terms are in force, and nothing has been saved up.
+    pub fn begin_empty(&mut self, now: Micros, place: usize) {
+        self.buckets[place] = Bucket { at: now, used: true, ..Bucket::default() };
+    }
+
     /// Other terms are in force from now on.
     pub fn retune(&mut self, now: Micros, place: usize, before: Option<&Terms>, after: Option<&Terms>) {
         let bucket = &mut self.buckets[place];
         let Some(after) = after else { return };
+        let is_flow = |terms: &Terms| terms.limit.shape() == Shape::Flow;
         match before {
-            Some(before) if bucket.used => {
+            Some(before) if bucket.used && is_flow(before) && is_flow(after) => {
                 bucket.refill(now, before);
                 // rounded in favour of the regions: by less than a micro-token
                 let level = bucket.level.div_ceil(before.limit.period().as_micros().max(1));

@@ -1,7 +1,8 @@
 //! docs/protocol.md, "Share": what all regions together took in the last `d` is within the limit,
 //! at every instant.
 //!
-//! A change of the limit holds from its activation on, for what was taken before it too.
+//! A change of the limit holds from its activation on, for what was taken before it too; one of the window, and
+//! another algorithm, for what is taken from then on.
 
 use super::{Terms, Violation};
 use crate::simulation::Micros;
@@ -27,6 +28,11 @@ impl Counts {
     pub fn admit(&mut self, now: Micros, place: usize, terms: &Terms, cost: MicroTokens) -> Result<(), Violation> {
         self.taken[place].push_back((now, cost));
         self.check(now, place, terms)
+    }
+
+    /// Another limit is in force from now on, by which nothing was taken yet.
+    pub fn forget(&mut self, place: usize) {
+        self.taken[place].clear();
     }
 
     /// Checks what counts at `now` under these terms.

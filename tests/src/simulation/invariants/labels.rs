@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 
 const RULE: &str = "units spent within the limit of their window";
 
-/// What was spent of each window, by place.
+/// What was spent of each window, by place, and by generation of the budgets there.
 #[derive(Debug)]
 pub struct Labels {
-    windows: Vec<BTreeMap<WindowLabel, Spent>>,
+    windows: Vec<BTreeMap<(u64, WindowLabel), Spent>>,
+    /// The greatest limit of each generation.
+    limits: Vec<BTreeMap<u64, MicroTokens>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,25 +30,40 @@ struct Spent {
 impl Labels {
     /// Nothing was spent yet.
     pub fn new(places: usize) -> Self {
-        Self { windows: vec![BTreeMap::new(); places] }
+        Self { windows: vec![BTreeMap::new(); places], limits: vec![BTreeMap::new(); places] }
+    }
+
+    /// Budgets of this generation have, or had, this limit.
+    pub fn know(&mut self, place: usize, generation: u64, limit: MicroTokens) {
+        let known = self.limits[place].entry(generation).or_default();
+        *known = (*known).max(limit);
     }
 
     /// The coordinators go by this limit in a window.
-    pub fn allow(&mut self, place: usize, label: WindowLabel, limit: MicroTokens) {
-        let window = self.windows[place].entry(label).or_default();
+    pub fn allow(&mut self, place: usize, generation: u64, label: WindowLabel, limit: MicroTokens) {
+        let window = self.windows[place].entry((generation, label)).or_default();
         window.limit = window.limit.max(limit);
     }
 
-    /// Counts an admission at `now`.
+    /// Counts an admission at `now` under these terms.
     pub fn admit(&mut self, now: Micros, place: usize, terms: &Terms, label: WindowLabel, cost: MicroTokens) -> Result<(), Violation> {
-        self.allow(place, label, terms.whole.burst);
-        let window = self.windows[place].entry(label).or_default();
+        self.allow(place, terms.budget.generation, label, terms.whole.burst);
+        self.admit_by(now, place, terms.budget.generation, label, cost)
+    }
+
+    /// Counts an admission at `now` by a region that goes by budgets of this generation, perhaps of former times. Of those
+    /// the coordinators heard of no window any more: any of their limits counts.
+    pub fn admit_by(&mut self, now: Micros, place: usize, generation: u64, label: WindowLabel, cost: MicroTokens) -> Result<(), Violation> {
+        let window = self.windows[place].entry((generation, label)).or_default();
         window.units = window.units.saturating_add(cost);
+        let known = self.limits[place].get(&generation).copied().unwrap_or_default();
         let Spent { units, limit } = *window;
+        let limit = if limit == MicroTokens::ZERO { known } else { limit };
         match units <= limit {
             true => Ok(()),
             false => {
-                let what = format!("{}: {units} of {limit} in the window of {}", terms.budget, label.start().as_micros());
+                let what =
+                    format!("place {place}, generation {generation}: {units} of {limit} in the window of {}", label.start().as_micros());
                 Err(Violation { at: now, rule: RULE, what })
             }
         }

@@ -1,6 +1,7 @@
 //! What must hold, whatever happens: a file for each rule of docs/protocol.md.
 
 pub mod admissions;
+pub mod beginnings;
 pub mod bound;
 pub mod conservation;
 pub mod counts;
@@ -13,14 +14,16 @@ use super::Micros;
 use super::policies::Catalogue;
 use super::region::{MOST_REGIONS, Region, Usable};
 use admissions::Admissions;
+use beginnings::{Beginnings, Use};
 use counts::Counts;
 use floors::OwnBucket;
 use labels::Labels;
 use quorate_ledger::Ledger;
+use quorate_limiter::decision::Charge;
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, Shape};
-use quorate_shared::time::{Drift, WindowLabel};
+use quorate_shared::time::{Drift, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
 
@@ -84,6 +87,9 @@ pub struct Watch {
     drift: Drift,
     counts: Counts,
     labels: Labels,
+    beginnings: Beginnings,
+    /// A store's clock was put forward: nobody can say what was forgotten.
+    stepped: bool,
     /// Instants at which some region could use more than its own.
     pub leased_instants: u64,
     /// A fold of everything that regions could use: equal for equal runs.
@@ -108,6 +114,8 @@ impl Watch {
             drift: ledger.founding().map(|founding| founding.drift).unwrap_or_default(),
             counts: Counts::new(places),
             labels: Labels::new(places),
+            beginnings: Beginnings::new(regions, places),
+            stepped: false,
             leased_instants: 0,
             fingerprint: 0,
             widened: false,
@@ -172,7 +180,7 @@ impl Watch {
         for (place, terms) in self.terms.iter().enumerate() {
             let Some(terms) = terms.as_ref().filter(|terms| terms.limit.shape() == Shape::Allowance) else { continue };
             for (label, limit) in ledger.open_window_limits(&terms.budget) {
-                self.labels.allow(place, label, limit);
+                self.labels.allow(place, terms.budget.generation, label, limit);
             }
         }
         conservation::check_ledger(now, ledger)
@@ -196,13 +204,26 @@ impl Watch {
         }
     }
 
-    /// A request was admitted in a region.
+    /// A request was admitted in a region, and charged.
     ///
     /// # Errors
     /// If more is admitted than may be.
-    pub fn admit(&mut self, now: Micros, r: usize, region: &Region, place: usize, cost: MicroTokens) -> Result<(), Violation> {
-        self.own[r][place].take(region.store.clock_micros(now), cost, &self.usable[r][place]);
-        self.admit_aside(now, place, region.window(place, now), cost)
+    pub fn admit(&mut self, now: Micros, r: usize, region: &Region, place: usize, charge: &Charge) -> Result<(), Violation> {
+        let (cost, clock) = (charge.cost, region.store.clock_micros(now));
+        self.own[r][place].take(clock, cost, &self.usable[r][place]);
+        let (Some(terms), clock) = (&self.terms[place], StoreTime::from_micros(clock)) else { return Ok(()) };
+        let label = region.window(charge, now);
+        let current = charge.budget.generation == terms.budget.generation;
+        if !self.stepped {
+            let taken = Use { generation: charge.budget.generation, at: now, clock };
+            self.beginnings.admit(r, place, terms, taken, label, cost)?;
+        }
+        if let Some(label) = label.filter(|_| !current) {
+            self.labels.admit_by(now, place, charge.budget.generation, label, cost)?;
+        }
+        // a region that has not heard of the set in force yet must leave room for those that have
+        let window = label.filter(|_| current).or_else(|| terms.limit.window_at(clock));
+        self.admit_aside(now, place, window, cost)
     }
 
     /// An agent admitted a request by itself, of an allowance in this window.
@@ -221,7 +242,7 @@ impl Watch {
 
     /// The wall clock of a store was put forward: term `wall-clock-steps` of the bound.
     pub fn step_forward(&mut self, now: Micros, span: Micros) {
-        self.widened = true;
+        (self.widened, self.stepped) = (true, true);
         for (place, terms) in self.terms.iter().enumerate() {
             if let Some(terms) = terms {
                 self.admissions.step_forward(now, place, terms, span);
@@ -278,9 +299,16 @@ impl Watch {
             // what is let pass is measured, and no bound speaks of it
             self.widened |= terms.as_ref().is_some_and(|terms| !terms.enforced);
             self.widened |= terms.as_ref().is_some_and(|terms| terms.whole != terms.limit.capacity());
-            self.admissions.retune(now, i, self.terms[i].as_ref(), terms.as_ref());
+            let before = self.terms[i].as_ref();
+            self.admissions.retune(now, i, before, terms.as_ref());
+            self.beginnings.follow(now, i, before, terms.as_ref());
+            let generation = |terms: &Terms| terms.budget.generation;
             if let Some(terms) = &terms {
-                self.counts.check(now, i, terms)?;
+                self.labels.know(i, terms.budget.generation, terms.whole.burst);
+            }
+            match &terms {
+                Some(terms) if before.map(generation) == Some(generation(terms)) => self.counts.check(now, i, terms)?,
+                _ => self.counts.forget(i),
             }
             self.terms[i] = terms;
         }

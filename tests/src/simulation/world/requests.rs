@@ -6,6 +6,7 @@ use crate::simulation::SECOND;
 use crate::simulation::fault::Fault;
 use crate::simulation::invariants::{Violation, bound};
 use crate::simulation::request::{Asked, Verdict};
+use quorate_limiter::decision::Charge;
 use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
 
@@ -152,13 +153,16 @@ impl World {
         }
         if !verdict.admitted.is_empty() {
             self.requests.1 += 1;
-            self.tell(Some(r), || format!("admits {cost} of {:?}", verdict.admitted));
+            self.tell(Some(r), || {
+                let charged = |(place, charge): &(usize, Charge)| format!("{place} (generation {})", charge.budget.generation);
+                format!("admits {cost} of {}", verdict.admitted.iter().map(charged).collect::<Vec<_>>().join(", "))
+            });
         }
         let enforced = verdict.let_pass.iter().find(|place| self.watch.enforces(**place));
         if let Some(place) = enforced {
             return Err(bound::let_pass(self.now, &self.regions[r].name, &self.catalogue.places[*place].policy));
         }
         let region = &self.regions[r];
-        verdict.admitted.into_iter().try_for_each(|place| self.watch.admit(self.now, r, region, place, cost))
+        verdict.admitted.iter().try_for_each(|(place, charge)| self.watch.admit(self.now, r, region, *place, charge))
     }
 }
