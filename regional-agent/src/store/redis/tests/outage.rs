@@ -215,19 +215,22 @@ async fn a_redis_that_is_loading_is_named_and_waited_for() {
     let mut server = Server::on_port(server::free_port(), "", &[]);
     let store = begun(&server, 1_024).await;
     let mut connection = server.connect();
+    // while it loads it answers once per kilobyte
+    redis::cmd("CONFIG").arg(&["SET", "rdbcompression", "no"]).exec(&mut connection).expect("set");
     for n in 0..2_000 {
-        redis::cmd("SET").arg(n).arg("x").exec(&mut connection).expect("set");
+        redis::cmd("SET").arg(n).arg("x".repeat(1_024)).exec(&mut connection).expect("set");
     }
     redis::cmd("SAVE").exec(&mut connection).expect("saved");
     server.kill();
-    // a millisecond for each key
-    server.restart_slowly(&["--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024"]);
+    // ten milliseconds for each key, until it was seen
+    server.restart_slowly(&["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"]);
     let loading = || matches!(store.condition().failing, Some((_, StoreError::Unusable { why: Unusable::Loading, .. })));
     poll_async(async || {
         let _ = store.decide(&question(&[limit()])).await;
         loading()
     })
     .await;
+    redis::cmd("CONFIG").arg(&["SET", "key-load-delay", "0"]).exec(&mut server.connect()).expect("it may be set while it loads");
     poll_async(async || store.decide(&question(&[limit()])).await == Ok(Reply::NoRecord)).await;
 }
 
