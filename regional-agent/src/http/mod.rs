@@ -225,6 +225,7 @@ async fn decide<D: Decider>(decider: &D, request: &Request, waiting: &Waiting, p
 }
 
 fn undecided(error: &DecideError, waiting: &Waiting, place: &str) -> Answer {
-    tracing::warn!(%error, "a request was not decided");
+    // one line for each change of the store's state is logged elsewhere: not one for each request
+    tracing::debug!(%error, "a request was not decided");
     Answer::of_error(error, waiting, place)
 }
