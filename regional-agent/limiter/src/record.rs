@@ -301,15 +301,15 @@ impl Record {
         }
     }
 
-    /// Records what may be spent of a window, and of one that was burnt, what it can have come to
-    /// at most. Nothing is not recorded.
+    /// Records what may be spent of a window, and what it can have come to at most before it was lost. The latter is told
+    /// once, and stays until the window is over: what was granted since then the store counts itself, and what a report
+    /// made of it must not change. Neither is not recorded.
     pub(crate) fn grant(&mut self, grant: &Grant) {
         let key = (grant.budget.clone(), grant.label);
         let most = MicroTokens(MAX_EXACT);
-        // told once: what was granted since then the store counts itself
         let told = self.grants.get(&key).map(|known| known.used_at_most).filter(|used| *used > MicroTokens::ZERO);
         let granted = Granted { units: grant.granted.min(most), used_at_most: told.unwrap_or(grant.used_at_most.min(most)) };
-        match granted == Granted::default() || (granted.units == MicroTokens::ZERO && !self.is_burnt(grant.label)) {
+        match (grant.granted, grant.used_at_most) == (MicroTokens::ZERO, MicroTokens::ZERO) {
             true => self.grants.remove(&key),
             false => self.grants.insert(key, granted),
         };

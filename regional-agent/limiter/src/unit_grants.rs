@@ -22,6 +22,8 @@ struct Known {
     told: Told,
     /// The newest heartbeat that said what was spent.
     said: u64,
+    /// True once the coordinators have heard what was spent after the grant had come to nothing.
+    settled: bool,
 }
 
 impl UnitGrants {
@@ -33,7 +35,7 @@ impl UnitGrants {
 
     /// Windows of which the units spent are to be said in each heartbeat.
     pub fn windows(&self) -> impl Iterator<Item = &(BudgetId, WindowLabel)> {
-        self.grants.keys()
+        self.grants.iter().filter(|(_, known)| !known.settled).map(|(key, _)| key)
     }
 
     /// Splits a response's grants into those that give something up and those that do not. In a
@@ -59,7 +61,10 @@ impl UnitGrants {
 
     /// These grants are in force, and response `seq` is applied.
     pub fn applied(&mut self, grants: &[Grant], seq: u64, over: impl Fn(&BudgetId, WindowLabel) -> bool) {
-        self.grants.retain(|(budget, label), k| !over(budget, *label) && !k.told.in_heartbeat(seq));
+        self.grants.retain(|(budget, label), _| !over(budget, *label));
+        for known in self.grants.values_mut() {
+            known.settled |= known.told.in_heartbeat(seq);
+        }
         for grant in grants.iter().filter(|g| !over(&g.budget, g.label)) {
             // of nothing too the coordinators wait to hear what was spent
             self.grants.insert((grant.budget.clone(), grant.label), Known { units: grant.granted, ..Known::default() });

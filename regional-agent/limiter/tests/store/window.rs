@@ -91,14 +91,37 @@ fn of_a_window_that_was_lost_only_what_is_granted_beyond_its_use_may_be_spent() 
     region.open(1, false);
     region.apply(vec![], |_| {});
     assert_eq!(region.drain(&minute()), 0, "all of the floor may have been used");
-    let label = minute().limit.window_at(region.now).expect("a window");
     // each response says more: what it can have come to by now, with what was granted since
     for (granted, used_at_most, fit) in [(25, 20, 5), (32, 25, 7), (32, 32, 0)] {
-        let number = region.reduce(vec![]);
-        let grant = Grant { budget: minute().budget, label, granted: tokens(granted), used_at_most: tokens(used_at_most) };
-        let (view, drift) = (region.view.clone(), region.drift);
-        let change = HoldingsChange { number, view, drift, settlements: vec![], grants: vec![grant] };
-        region.store.write(region.now, &change).expect("of the response taken");
+        grant(&mut region, granted, used_at_most);
         assert_eq!(region.drain(&minute()), fit, "granted {granted}");
     }
+}
+
+#[test]
+fn what_a_window_came_to_is_told_once_though_its_grant_came_to_nothing_meanwhile() {
+    let begun_anew = |region: &mut Region| change(region, true);
+    let lost = |region: &mut Region| {
+        *region = Region::lost();
+        region.open(1, false);
+        region.apply(vec![], |_| {});
+    };
+    for begin in [&begun_anew as &dyn Fn(&mut Region), &lost] {
+        let mut region = Region::new();
+        begin(&mut region);
+        for (granted, used_at_most) in [(25, 20), (0, 25), (32, 25)] {
+            grant(&mut region, granted, used_at_most);
+        }
+        assert_eq!(region.drain(&minute()), 12, "it reported 20 of what is granted as spent, and not 25");
+    }
+}
+
+/// Units of the present window, as a response grants them.
+fn grant(region: &mut Region, granted: u64, used_at_most: u64) {
+    let label = minute().limit.window_at(region.now).expect("a window");
+    let number = region.reduce(vec![]);
+    let grant = Grant { budget: minute().budget, label, granted: tokens(granted), used_at_most: tokens(used_at_most) };
+    let (view, drift) = (region.view.clone(), region.drift);
+    let change = HoldingsChange { number, view, drift, settlements: vec![], grants: vec![grant] };
+    region.store.write(region.now, &change).expect("of the response taken");
 }

@@ -8,14 +8,15 @@ if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
 end
 for i = 4, #ARGV, 4 do
   local field, units, used_at_most = 'g:' .. ARGV[i] .. ':' .. ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  -- told once: what was granted since then the store counts itself
-  local told = string.match(redis.call('HGET', lease, field) or '', ' (%d+)$')
-  if told and told ~= '0' then
-    used_at_most = told
-  end
-  if units == '0' and (used_at_most == '0' or not is_burnt(tonumber(ARGV[i + 1]))) then
+  if units == '0' and used_at_most == '0' then
     redis.call('HDEL', lease, field)
   else
+    -- told once, until the window is over: what was granted since then the store counts itself, and what a report
+    -- made of it must not change
+    local told = string.match(redis.call('HGET', lease, field) or '', ' (%d+)$')
+    if told and told ~= '0' then
+      used_at_most = told
+    end
     redis.call('HSET', lease, field, units .. ' ' .. used_at_most)
   end
 end
