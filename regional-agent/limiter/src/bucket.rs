@@ -2,6 +2,10 @@
 //!
 //! The same arithmetic stands in `store/scripts/bucket.lua` of the agent; a test plays both.
 
+mod change;
+
+pub use self::change::{Change, Slowed};
+
 use crate::decision::{LeaseView, LimitDecision};
 use crate::estimates::{Estimates, Ticket, half, slow_for};
 use crate::hold::NewHold;
@@ -203,41 +207,6 @@ pub struct History {
     pub changed: Option<Change>,
 }
 
-/// The last change of a policy's limits, with what is to be remembered of those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// When the region applied it.
-    pub at: StoreTime,
-    /// The least floor of one of its budgets before, by rate and by burst.
-    pub former: Capacity,
-    /// The first change, of those that bear on this one, that slowed a refill: a bucket that has gone since may not
-    /// have been full.
-    pub slowed_at: Option<StoreTime>,
-    /// When the budgets began anew under a name that had others before, by a clock that never shows
-    /// less than a window that was used: what those counted is not in these. Never forgotten.
-    pub anew_at: Option<StoreTime>,
-}
-
-impl Change {
-    /// A change at `now` that follows this one. `former` is the least floor between the two; `slows`: one of the
-    /// refills is slower from now on.
-    #[must_use]
-    pub fn followed(self, now: StoreTime, former: Capacity, slows: bool) -> Self {
-        let slowed_at = self.slowed_at.or(slows.then_some(now));
-        Self { at: now, former: self.former.min(former), slowed_at, anew_at: self.anew_at }
-    }
-
-    /// A change at `now` of what held for long.
-    pub fn first(now: StoreTime, former: Capacity, slows: bool) -> Self {
-        Self { at: now, former, slowed_at: slows.then_some(now), anew_at: None }
-    }
-
-    /// True if an absent bucket may have been there, partly used, at the change.
-    fn outlives_buckets(&self, now: StoreTime) -> bool {
-        now.since(self.at) > GRACE || self.slowed_at.is_some_and(|then| now.since(then) > GRACE)
-    }
-}
-
 /// One budget's bucket as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
@@ -335,34 +304,29 @@ impl Bucket {
 /// The least own rate since `bucket` was accessed.
 fn slowest_own(bucket: &Bucket, terms: &Terms, history: &History) -> MicroTokens {
     let former = history.changed.filter(|change| change.at >= bucket.last);
-    former.map_or(terms.own_rate, |change| terms.own_rate.min(shortened(change.former.minus(terms.lent).rate, terms.drift)))
+    former.map_or(terms.own_rate, |change| change.slowest(terms))
 }
 
 /// The most that a bucket may hold by what happened to all of them: each happening fixes the
 /// most it held at one instant, and from there it refilled at the own rate at least.
 fn ceiling(stored: Option<&Bucket>, terms: &Terms, history: &History, now: StoreTime) -> Fill {
     let cap = terms.entitlement.burst;
-    let since = |level: MicroTokens, then: StoreTime| {
-        let start = Fill::at(level).capped(cap);
-        start.refilled(cap, now.since(then), terms.own_rate, terms.period)
-    };
+    let since = |level, then| since(Fill::at(level), then, terms, now);
     // nobody can tell since when what was lent is back: as if since now
     let regained = terms.whole && !terms.lent.is_zero() || stored.is_some_and(|bucket| bucket.whole != terms.whole);
     let candidates = [
         history.emptied_at.map(|then| since(MicroTokens::ZERO, then)),
         history.renewed_at.map(|then| since(terms.own.burst, then)),
-        history.changed.map(|change| since(at_change(change, stored, terms, history, now), change.at)),
+        history.changed.map(|change| change.ceiling(stored, terms, history, now)),
         regained.then(|| since(terms.own.burst, now)),
     ];
     candidates.into_iter().flatten().fold(Fill::at(cap), least)
 }
 
-/// The most that a bucket held for certain when the limits changed: the former own part, unless
-/// it was emptied before, or may have been there, partly used, and gone since.
-fn at_change(change: Change, stored: Option<&Bucket>, terms: &Terms, history: &History, now: StoreTime) -> MicroTokens {
-    let emptied = history.emptied_at.is_some_and(|then| then <= change.at);
-    let forgotten = stored.is_none() && change.outlives_buckets(now);
-    if emptied || forgotten { MicroTokens::ZERO } else { change.former.minus(terms.lent).burst }
+/// What a bucket that held `start` then holds now.
+fn since(start: Fill, then: StoreTime, terms: &Terms, now: StoreTime) -> Fill {
+    let cap = terms.entitlement.burst;
+    start.capped(cap).refilled(cap, now.since(then), terms.own_rate, terms.period)
 }
 
 /// The one that holds less; of two levels that are the same, without a fraction.
@@ -372,6 +336,11 @@ fn least(a: Fill, b: Fill) -> Fill {
         std::cmp::Ordering::Greater => b,
         std::cmp::Ordering::Equal => Fill { level: a.level, fraction: a.fraction.min(b.fraction) },
     }
+}
+
+/// The one that holds more; of two levels that are the same, without a fraction.
+fn greatest(a: Fill, b: Fill) -> Fill {
+    if a.level == b.level { least(a, b) } else { std::cmp::max_by_key(a, b, |fill| fill.level) }
 }
 
 /// How one budget stands after a question: what a store answers for each charge.

@@ -222,9 +222,47 @@ fn an_absent_bucket_rises_to_a_greater_limit_only_by_refill() {
     assert_eq!(region.level(&greater), tokens(100));
 
     let slow = charge("b", 1, 3600 * SECOND, 100);
-    region.apply(vec![], |finish| finish.changed = changed(capacity(10, 10)));
+    region.apply(vec![], |finish| finish.changed = changed(capacity(1, 10)));
     region.pass(GRACE + SECOND);
-    assert_eq!(region.level(&slow).tokens_floor(), 0, "it may have been used and forgotten since");
+    assert_eq!(region.level(&slow).tokens_floor(), 10, "one that has gone since was as full as it could be");
+}
+
+#[test]
+fn a_new_subject_begins_full_however_long_a_lowered_burst_is_pending() {
+    let low = charge("new", 1, 3600 * SECOND, 10);
+    let lower_burst = |region: &mut Region| region.apply(vec![], |finish| finish.changed = changed(capacity(1, 20)));
+    for wait in [SECOND, GRACE + SECOND, 600 * SECOND] {
+        let mut region = Region::new();
+        lower_burst(&mut region);
+        region.pass(wait);
+        assert_eq!(region.level(&low), tokens(10), "after {wait:?}");
+    }
+}
+
+#[test]
+fn what_happened_long_before_a_change_empties_no_bucket() {
+    let low = charge("new", 1, 3600 * SECOND, 10);
+    let day = 24 * 3600 * SECOND;
+    let lower_burst = |region: &mut Region| region.apply(vec![], |finish| finish.changed = changed(capacity(1, 20)));
+
+    let mut slowed = Region::new();
+    slowed.apply(vec![], |finish| {
+        finish.changed = changed(capacity(2, 20));
+        finish.changed[0].slows = true;
+    });
+    slowed.pass(day);
+    lower_burst(&mut slowed);
+    assert_eq!(slowed.level(&low), tokens(10), "its refill was slowed a day ago");
+
+    let mut lost = Region::lost();
+    lost.open(1, false);
+    lost.apply(vec![], |_| {});
+    lost.pass(day);
+    assert!(lost.check(&low).fits);
+    lower_burst(&mut lost);
+    assert_eq!(lost.level(&low), tokens(9), "the state was lost a day ago");
+    let other = charge("other", 1, 3600 * SECOND, 10);
+    assert_eq!(lost.level(&other), tokens(10), "the state was lost a day ago");
 }
 
 #[test]
@@ -238,16 +276,16 @@ fn a_limit_lowered_and_raised_between_two_accesses_has_clamped() {
 }
 
 #[test]
-fn a_bucket_that_has_gone_since_the_refill_was_slowed_counts_as_empty() {
+fn a_bucket_that_has_gone_since_the_refill_was_slowed_counts_as_empty_when_that_was() {
     let (fast, slow) = (charge("a", 10, SECOND, 100), charge("a", 1, SECOND, 100));
-    for (slows, remaining) in [(false, 100), (true, 1)] {
+    for (slows, remaining) in [(false, 100), (true, 33)] {
         let mut region = Region::new();
         assert_eq!(region.drain(&fast), 100);
         let change = |finish: &mut quorate_limiter::record::Finish, slows| {
             finish.changed = changed(capacity(1, 100));
             finish.changed[0].slows = slows;
         };
-        // two changes that slow it: the first one tells since when
+        // two changes that slow it: the first one tells whether it may have gone, the second since when it refills so slowly
         region.apply(vec![], |finish| change(finish, slows));
         region.pass(40 * SECOND);
         region.apply(vec![], |finish| change(finish, slows));

@@ -2,7 +2,7 @@
 
 use super::wire::{policies, unreadable};
 use crate::store::StoreError;
-use quorate_limiter::bucket::Change;
+use quorate_limiter::bucket::{Change, Slowed};
 use quorate_limiter::record::{Granted, Record};
 use quorate_shared::heartbeat::{Holding, Number, Office, Stamp};
 use quorate_shared::names::{BudgetId, PolicyName};
@@ -101,13 +101,19 @@ fn holding(text: &str) -> Result<Holding, StoreError> {
 }
 
 fn change(text: &str) -> Result<Change, StoreError> {
-    let [at, rate, burst, slowed_at, anew_at] = split(text, ' ')?;
+    let [at, rate, burst, slowed, anew_at] = split(text, ' ')?;
+    let at = StoreTime::from_micros(value(at)?);
     let instant = |text| if text == "-" { Ok(None) } else { value(text).map(StoreTime::from_micros).map(Some) };
-    Ok(Change {
-        at: StoreTime::from_micros(value(at)?),
-        former: capacity(rate, burst)?,
-        slowed_at: instant(slowed_at)?,
-        anew_at: instant(anew_at)?,
+    Ok(Change { at, former: capacity(rate, burst)?, slowed: slowed_between(slowed, at)?, anew_at: instant(anew_at)? })
+}
+
+/// When refills were slowed for the first and for the last time; of an older record only the first is known.
+fn slowed_between(text: &str, change: StoreTime) -> Result<Option<Slowed>, StoreError> {
+    let instant = |text| value(text).map(StoreTime::from_micros);
+    Ok(match text.split_once(',') {
+        _ if text == "-" => None,
+        Some((first, last)) => Some(Slowed { first: instant(first)?, last: instant(last)? }),
+        None => Some(Slowed { first: instant(text)?, last: change }),
     })
 }
 

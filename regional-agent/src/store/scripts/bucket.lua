@@ -132,10 +132,12 @@ local function change_of(recorded)
   if not recorded then
     return nil
   end
-  local at, rate, burst, slowed_at, anew_at = string.match(recorded, '^(%d+) (%d+) (%d+) (%S+) (%S+)$')
+  local at, rate, burst, slowed, anew_at = string.match(recorded, '^(%d+) (%d+) (%d+) (%S+) (%S+)$')
+  -- when a refill was slowed for the first and for the last time; of an older record only the first is known
+  local first, last = string.match(slowed, '^(%d+),?(%d*)$')
   return {
     at = tonumber(at), rate = tonumber(rate), burst = tonumber(burst),
-    slowed_at = tonumber(slowed_at), anew_at = tonumber(anew_at),
+    slowed_first = tonumber(first), slowed_last = first and (tonumber(last) or tonumber(at)), anew_at = tonumber(anew_at),
   }
 end
 
@@ -261,38 +263,79 @@ local function stored_bucket(key)
   }
 end
 
--- The most that a bucket held for certain when the limits changed.
-local function at_change(change, stored, terms)
-  local emptied = emptied_at and emptied_at <= change.at
-  local forgotten = not stored
-    and (since(change.at) > GRACE or (change.slowed_at and since(change.slowed_at) > GRACE))
-  if emptied or forgotten then
-    return 0
+-- What a bucket that held this then holds now.
+local function filled_since(level, fraction, instant, terms)
+  level, fraction = capped(level, fraction, terms.burst)
+  return refilled(level, fraction, terms.burst, since(instant), terms.own_rate, terms.period)
+end
+
+local function least(level, fraction, other, other_fraction)
+  if level < other then
+    return level, fraction
+  elseif other < level then
+    return other, other_fraction
   end
-  return math.max(0, change.burst - terms.lent_burst)
+  return level, math.min(fraction, other_fraction)
+end
+
+-- The least own rate before the last change, as far back as is remembered, and since.
+local function slowest_own(change, terms)
+  return math.min(terms.own_rate, shortened(math.max(0, change.rate - terms.lent_rate), terms.keep))
+end
+
+-- The most that was in a bucket for certain, if it was empty so long before.
+local function regained(change, span, terms)
+  local cap = math.max(0, change.burst - terms.lent_burst)
+  return refilled(0, 0, cap, math.min(span, CHANGE_MEMORY), slowest_own(change, terms), terms.period)
+end
+
+-- The most that a bucket holds for certain that was there at the last change, partly used, and has gone since.
+local function forgotten(change, terms)
+  local former, level, fraction = math.max(0, change.burst - terms.lent_burst), 0, 0
+  if change.slowed_first and since(change.slowed_first) > GRACE then
+    level, fraction = regained(change, since(change.slowed_last), terms)
+    level, fraction = capped(level, fraction, terms.burst)
+  elseif since(change.at) <= GRACE then
+    return filled_since(former, 0, change.at, terms)
+  elseif slowest_own(change, terms) > 0 then
+    level, fraction = refilled(former, 0, terms.burst, GRACE, terms.own_rate, terms.period)
+  end
+  local other, other_fraction = filled_since(0, 0, change.at, terms)
+  if other > level then
+    return other, other_fraction
+  elseif other == level then
+    return level, math.min(fraction, other_fraction)
+  end
+  return level, fraction
+end
+
+-- The most that a bucket holds for certain by the last change of limits.
+local function change_ceiling(change, stored, terms)
+  local level, fraction = math.max(0, change.burst - terms.lent_burst), 0
+  if emptied_at and emptied_at <= change.at then
+    level, fraction = regained(change, change.at - emptied_at, terms)
+  end
+  level, fraction = filled_since(level, fraction, change.at, terms)
+  if stored then
+    return level, fraction
+  end
+  return least(level, fraction, forgotten(change, terms))
 end
 
 -- The most that a bucket may hold by what happened to all of them.
 local function ceiling(stored, terms, change)
   local level, fraction = terms.burst, 0
-  local function limit(start, instant)
-    local l, f = capped(start, 0, terms.burst)
-    l, f = refilled(l, f, terms.burst, since(instant), terms.own_rate, terms.period)
-    if l < level or (l == level and f < fraction) then
-      level, fraction = l, f
-    end
-  end
   if emptied_at then
-    limit(0, emptied_at)
+    level, fraction = least(level, fraction, filled_since(0, 0, emptied_at, terms))
   end
   if renewed_at then
-    limit(terms.own_burst, renewed_at)
+    level, fraction = least(level, fraction, filled_since(terms.own_burst, 0, renewed_at, terms))
   end
   if change then
-    limit(at_change(change, stored, terms), change.at)
+    level, fraction = least(level, fraction, change_ceiling(change, stored, terms))
   end
   if (terms.whole and terms.lent) or (stored and stored.whole ~= terms.whole) then
-    limit(terms.own_burst, now)
+    level, fraction = least(level, fraction, filled_since(terms.own_burst, 0, now, terms))
   end
   return level, fraction
 end
@@ -314,17 +357,11 @@ local function settled(stored, terms, change)
   end
   rate = math.min(rate, terms.own_rate)
   if change and change.at >= stored.last then
-    rate = math.min(rate, shortened(math.max(0, change.rate - terms.lent_rate), terms.keep))
+    rate = math.min(rate, slowest_own(change, terms))
   end
   local level, fraction = capped(stored.level, stored.fraction, math.min(terms.own_burst, terms.burst))
   level, fraction = refilled_slowly(level, fraction, terms.burst, elapsed, stored.slow, rate, terms.period)
-  local most, most_fraction = ceiling(stored, terms, change)
-  if most < level then
-    level, fraction = most, most_fraction
-  elseif most == level then
-    fraction = math.min(fraction, most_fraction)
-  end
-  bucket.level, bucket.fraction = level, fraction
+  bucket.level, bucket.fraction = least(level, fraction, ceiling(stored, terms, change))
   return bucket
 end
 

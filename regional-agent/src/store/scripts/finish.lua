@@ -14,21 +14,21 @@ local full, genesis, lapsed = ARGV[6] == '1', ARGV[7] == '1', ARGV[8] == '1'
 local function note_change(policy, rate, burst, slows, anew)
   local field = 'c:' .. policy
   local before = change_of(redis.call('HGET', lease, field))
-  local least_rate, least_burst, slowed_at = tonumber(rate), tonumber(burst), nil
+  local least_rate, least_burst, slowed_first, slowed_last = tonumber(rate), tonumber(burst), nil, nil
   local anew_at = before and before.anew_at
   if anew then
     anew_at = math.max(now, clock)
   end
   if before and since(before.at) <= CHANGE_MEMORY then
-    slowed_at = before.slowed_at
+    slowed_first, slowed_last = before.slowed_first, before.slowed_last
     least_rate, least_burst = math.min(before.rate, least_rate), math.min(before.burst, least_burst)
   end
   if slows then
-    slowed_at = slowed_at or now
+    slowed_first, slowed_last = slowed_first or now, now
   end
   local text = table.concat({
     int(now), int(least_rate), int(least_burst),
-    slowed_at and int(slowed_at) or '-', anew_at and int(anew_at) or '-',
+    slowed_first and int(slowed_first) .. ',' .. int(slowed_last) or '-', anew_at and int(anew_at) or '-',
   }, ' ')
   redis.call('HSET', lease, field, text)
 end
