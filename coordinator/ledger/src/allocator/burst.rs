@@ -13,7 +13,7 @@ const PART_OF_RATE: u64 = 8;
 /// Gives regions what they lack for the largest cost that was asked of them: from the pool, then
 /// from the lendable bursts of others, the least busy first. A region either gets all that it
 /// lacks or nothing; if not all can be served, those that ask now take turns, and those whose clients
-/// may come back are served with what is left.
+/// may come back are served with what is left. Parts of a token count: a floor and the pool may make one only together.
 ///
 /// A region whose largest cost is out of reach has smaller ones too, and without a token of burst
 /// no rate can be used: so much it gets of what nobody else was served with.
@@ -44,7 +44,7 @@ fn is_hungry((_, claim): Party<'_>) -> bool {
 /// True if the region has what it needs.
 fn serve(parties: &[Party<'_>], flows: &mut Flows, (borrower, needed): (usize, MicroTokens), lenders: &[usize]) -> bool {
     let claim = parties[borrower].1;
-    let mut lacks = whole_tokens_up(needed.saturating_sub(flows.burst_of(borrower, claim)));
+    let mut lacks = needed.saturating_sub(flows.burst_of(borrower, claim));
     let from_pool = lacks.min(flows.pool_left.burst);
     lacks = lacks.saturating_sub(from_pool);
     let mut loans = Vec::new();
@@ -66,10 +66,6 @@ fn serve(parties: &[Party<'_>], flows: &mut Flows, (borrower, needed): (usize, M
         flows.lend(borrower, lender, Capacity::new(MicroTokens::ZERO, burst));
     }
     true
-}
-
-fn whole_tokens_up(amount: MicroTokens) -> MicroTokens {
-    MicroTokens(amount.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0))
 }
 
 /// Lets bursts go along with lent rates where a borrower has too little for its rate: at most as

@@ -144,3 +144,21 @@ fn a_region_whose_largest_cost_is_out_of_reach_has_a_token_for_smaller_ones() {
     check_conserved(&targets, &contended);
     assert_eq!(entitlement(&targets, &contended, &region("also")).burst, MicroTokens::TOKEN);
 }
+
+#[test]
+fn a_token_whose_parts_are_in_a_floor_and_in_the_pool_goes_to_whoever_asks() {
+    let token = MicroTokens::TOKEN;
+    let part = MicroTokens;
+    let floor = Capacity::new(part(150_000), part(600_000));
+    let asks =
+        Claim { floor, lendable: floor, demand: MicroTokens(60 * token.0), largest: token, weight: 1, live: true, ..Claim::default() };
+    // its clients may come back, but nobody asks there now; of its own floor it can save up nothing
+    let floor = Capacity::new(part(450_000), MicroTokens::ZERO);
+    let waits = Claim { floor, lendable: floor, largest: token, weight: 1, live: true, ..Claim::default() };
+    let claims = BTreeMap::from([(region("asks"), asks), (region("waits"), waits)]);
+    let pool = Capacity::new(part(400_000), part(400_000));
+    let situation = Situation { limit: Capacity::new(token, token), pool, claims, ..Situation::default() };
+    let targets = plan(&situation);
+    check_conserved(&targets, &situation);
+    assert_eq!(entitlement(&targets, &situation, &region("asks")), situation.limit);
+}
