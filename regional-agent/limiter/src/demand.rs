@@ -71,15 +71,15 @@ struct Use {
     runs_out: bool,
     /// True if it refused, or less than half the burst remained, since the last report.
     scarce: bool,
-    /// What the region's share could not hold.
+    /// What the region could not hold without what others lend it.
     large: Option<Large>,
 }
 
-/// Costs that a share could not hold.
+/// Costs that a region could not hold by itself.
 #[derive(Clone, Debug)]
 struct Large {
-    /// What the share held when the first of them was asked for.
-    share: MicroTokens,
+    /// What the region held of its own when the first of them was asked for.
+    own: MicroTokens,
     /// Each with until when somebody may ask for it again; the larger of two is forgotten first.
     costs: Vec<(MicroTokens, LocalTime)>,
 }
@@ -238,12 +238,12 @@ impl DemandTracker {
 
 impl Use {
     fn note_large(&mut self, now: LocalTime, charge: &Charge, decision: &LimitDecision) {
-        let (cost, share) = (charge.cost, decision.capacity.burst);
+        let cost = charge.cost;
         let until = now.after(wait_for_large(charge.limit, cost).saturating_mul(2).saturating_add(RETURNS));
-        // a loan may have come; it is still needed
-        let beyond = self.large.as_ref().map_or(share, |large| large.share);
-        if cost > beyond {
-            self.large.get_or_insert_with(|| Large { share, costs: Vec::new() }).note(cost, until);
+        // a loan may have come, even before an agent that knows nothing of it began; it is still needed
+        let own = self.large.as_ref().map_or(charge.floor.burst.min(decision.capacity.burst), |large| large.own);
+        if cost > own {
+            self.large.get_or_insert_with(|| Large { own, costs: Vec::new() }).note(cost, until);
         }
     }
 

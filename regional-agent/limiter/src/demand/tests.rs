@@ -271,6 +271,16 @@ fn a_cost_that_no_share_holds_is_remembered_until_it_was_to_come_back() {
 }
 
 #[test]
+fn a_cost_that_a_loan_holds_is_told_by_an_agent_that_never_knew_it_without() {
+    let mut world = World::new(1);
+    let lent = LimitDecision { capacity: Capacity::new(tokens(100), tokens(500)), ..left(PLENTY, true) };
+    world.count(100, &lent);
+    assert_eq!(world.reports()[0].largest, MicroTokens::ZERO, "the floor holds as much");
+    world.count(500, &lent);
+    assert_eq!(world.reports()[0].largest, tokens(500), "or the loan would be given to others");
+}
+
+#[test]
 fn smaller_costs_do_not_keep_a_large_one_in_memory() {
     let mut world = World::new(1);
     world.count(500, &left(100, false));
@@ -280,7 +290,7 @@ fn smaller_costs_do_not_keep_a_large_one_in_memory() {
         assert_eq!(world.reports()[0].largest, tokens(expected), "after {second} s");
         world.rest(1_000);
     }
-    let mut large = Large { share: MicroTokens::ZERO, costs: Vec::new() };
+    let mut large = Large { own: MicroTokens::ZERO, costs: Vec::new() };
     for n in 0..100 {
         large.note(tokens(100 - n), world.now().after(Duration::from_secs(n)));
     }
