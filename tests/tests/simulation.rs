@@ -118,6 +118,16 @@ fn a_region_whose_heartbeats_fall_between_large_requests_has_its_rate_back() {
 }
 
 #[test]
+fn a_hot_region_has_its_token_and_its_rate_however_they_lie() {
+    // parts of a token in its floor and in the pool; a token that it had before its agent knew; another policy that refuses
+    for seed in [161_100, 234_914, 312_396, 495_310, 696_542, 843_914, 845_282, 35_098, 979_685] {
+        if let Err(violation) = World::new(seed).run() {
+            panic!("seed {seed}, at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+        }
+    }
+}
+
+#[test]
 fn what_a_lost_window_can_have_come_to_is_counted_before_it_is_echoed() {
     for seed in [269_974, 441_934] {
         if let Err(violation) = World::new(seed).run() {

@@ -13,6 +13,9 @@ use quorate_shared::units::MicroTokens;
 /// Decisions in a row at most: clients take what is there.
 const GREED: u64 = 5;
 
+/// How often the clients of the hot region come, once nothing fails any more.
+const HOT_PAUSE: Micros = SECOND / 32;
+
 /// How eager a region's clients are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
@@ -46,7 +49,7 @@ impl World {
     pub(super) fn ask(&mut self, r: usize) -> Result<(), Violation> {
         let mood = self.moods[r];
         let pause = match mood {
-            Mood::Hot if self.hot.is_some() => SECOND / 32,
+            Mood::Hot if self.hot.is_some() => HOT_PAUSE,
             Mood::Hot | Mood::Vain => self.chance.between(SECOND / 20, SECOND / 2),
             Mood::Light => self.chance.between(SECOND / 2, 2 * SECOND),
             Mood::Idle => SECOND / 2,
@@ -58,7 +61,8 @@ impl World {
         let subject = self.chance.below(self.catalogue.subjects() as u64) as usize;
         let places = self.catalogue.places_of(if self.hot.is_some() { 0 } else { subject });
         self.check_passed_by(r, places.clone())?;
-        for n in 0..GREED {
+        let least = self.least_in_a_row(places.start, mood);
+        for n in 0..GREED.max(least) {
             // once in a while as much as there may be, then the rest bit by bit
             let cost = if n < 2 { self.cost(places.start, mood) } else { MicroTokens::TOKEN };
             self.requests.0 += 1;
@@ -88,7 +92,7 @@ impl World {
                 self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
             }
             self.conclude(r, verdict, cost)?;
-            if (refused && n > 0) || mood != Mood::Hot || self.touched[r] {
+            if (refused && n + 1 >= least) || mood != Mood::Hot || self.touched[r] {
                 break;
             }
         }
@@ -117,6 +121,16 @@ impl World {
         passed_by
             .into_iter()
             .try_for_each(|place| bound::check_passed_by(self.now, &region.name, &self.catalogue.places[place].policy, ledger))
+    }
+
+    /// Decisions in a row at least, refused or not. Another policy may refuse what this one has room for; that
+    /// everything is wanted of this one is true only of clients that ask for a little more than its limit even so.
+    fn least_in_a_row(&mut self, place: usize, mood: Mood) -> u64 {
+        let Some(terms) = self.watch.terms(place).filter(|_| self.hot.is_some()) else { return 2 };
+        let period = u64::try_from(terms.limit.period().as_micros()).unwrap_or(u64::MAX);
+        let refills = (terms.whole.rate.0 * HOT_PAUSE).div_ceil(period);
+        let first = 2 * self.cost(place, mood).0;
+        2 + (refills + refills / 4).saturating_sub(first).div_ceil(MicroTokens::TOKEN.0)
     }
 
     /// Large enough that few requests use up a limit.
