@@ -5,6 +5,7 @@ use anyhow::Context;
 use quorate_agent::server::Agent;
 use quorate_coordinator::server::Coordinator;
 use quorate_shared::settings::{LogFormat, LogLevel, LogSettings};
+use std::io::IsTerminal;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -52,11 +53,11 @@ pub async fn told_to_stop() -> anyhow::Result<()> {
     }
 }
 
-/// Sends the log to standard error. `RUST_LOG` overrides the level.
+/// Sends the log to standard error, with colours only where somebody sees them. `RUST_LOG` overrides the level.
 pub fn log_to_stderr(settings: &LogSettings) {
     let fallback = || EnvFilter::new(filter_of(settings.level));
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| fallback());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
     let set = match settings.format {
         LogFormat::Json => log.json().try_init(),
         LogFormat::Text => log.try_init(),

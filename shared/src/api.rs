@@ -355,9 +355,9 @@ pub struct BudgetShare {
     pub borrowed: CapacityTokens,
     /// Wanted in one period.
     pub demand: f64,
-    /// Tokens admitted since the coordinator knows of the budget.
+    /// Tokens admitted since the coordinator knows of the budget; of windows, units spent of the newest one.
     pub admitted: f64,
-    /// Tokens refused since then.
+    /// Tokens refused since then; of windows this is not told.
     pub refused: f64,
 }
 
@@ -465,7 +465,7 @@ pub struct PendingChange {
     pub waits_for: Vec<String>,
     /// Those of them that are out of reach.
     pub out_of_reach: Vec<String>,
-    /// From now, in milliseconds, at the latest: by then it is in force, or a region is out of
+    /// From now, in milliseconds, about: by then it is in force if the regions go on answering, or one of them is out of
     /// reach. `null`: nobody can know.
     pub until_ms: Option<u64>,
     /// Why so.
@@ -499,6 +499,8 @@ pub enum VersionState {
     Active,
     /// It was in force.
     Former,
+    /// Another took its place before it was in force.
+    Withdrawn,
 }
 
 /// `GET /v1/cluster`.

@@ -124,6 +124,29 @@ pub struct Heartbeat {
     pub clock: ClockReport,
 }
 
+impl Heartbeat {
+    /// One that says nothing but who sends it, and how the region's store is.
+    pub fn silent(region: RegionName, agent: String, number: Number, nonce: u64, store: StoreReport) -> Self {
+        Self {
+            protocol: PROTOCOL,
+            region,
+            agent,
+            others: Vec::new(),
+            number,
+            nonce,
+            echo: None,
+            drained: Vec::new(),
+            floors_drained: None,
+            windows: Vec::new(),
+            policies: None,
+            reports: Vec::new(),
+            spent: Vec::new(),
+            store,
+            clock: ClockReport::default(),
+        }
+    }
+}
+
 /// What the agent's monotonic clock says of its reports and of its store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockReport {
@@ -228,6 +251,13 @@ pub struct StoreReport {
     /// What was used beyond limits, of policies of which anything was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub excesses: Vec<Excess>,
+}
+
+impl StoreReport {
+    /// Of a store of this kind, of which nothing was used beyond limits.
+    pub fn new(kind: &str, healthy: bool) -> Self {
+        Self { kind: kind.to_owned(), healthy, excesses: Vec::new() }
+    }
 }
 
 /// What one budget of a policy used beyond its limit in one region, because nobody could know in time: the most of

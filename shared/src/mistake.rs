@@ -57,6 +57,7 @@ mistakes! {
     PastUseNotWaitedFor "a smaller floor before past use has drained",
     ChangedKindUnused "a changed algorithm begins with nothing used",
     PendingKindByNumber "floors of two algorithms compared by their numbers",
+    ConfirmedAnother "a withdrawn change taken for the one that took its place",
 }
 
 /// True while `mistake` is to be made.

@@ -68,6 +68,7 @@ fn state(state: VersionState) -> Cell {
         VersionState::Pending => Cell::toned("pending", Tone::Attention),
         VersionState::Active => Cell::toned("active", Tone::Good),
         VersionState::Former => "former".into(),
+        VersionState::Withdrawn => "withdrawn".into(),
     }
 }
 

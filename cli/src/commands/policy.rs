@@ -131,7 +131,11 @@ fn taken_text(taken: &Taken) -> String {
     let version = taken.version;
     match taken.waits_for.as_slice() {
         [] => format!("version {version} is in force\n"),
-        regions => format!("version {version} is accepted, and in force once confirmed by {}\n", regions.join(", ")),
+        regions => format!(
+            "version {version} is accepted, and in force once confirmed by {} (`quorate bound` says until when); until then a \
+             rollback to the version in force withdraws it\n",
+            regions.join(", ")
+        ),
     }
 }
 
@@ -171,7 +175,11 @@ mod tests {
     #[test]
     fn a_set_that_waits_says_for_whom() {
         let taken = |json| taken_text(&serde_json::from_str(json).expect("an answer"));
-        assert_eq!(taken(r#"{"version": 5, "waits_for": ["eu"]}"#), "version 5 is accepted, and in force once confirmed by eu\n");
+        assert_eq!(
+            taken(r#"{"version": 5, "waits_for": ["eu"]}"#),
+            "version 5 is accepted, and in force once confirmed by eu (`quorate bound` says until when); until then a rollback to the \
+             version in force withdraws it\n"
+        );
         assert_eq!(taken(r#"{"version": 5, "waits_for": [], "more": 1}"#), "version 5 is in force\n");
     }
 }

@@ -230,7 +230,9 @@ fn alarm_lines(policy: &PolicyBound) -> impl Iterator<Item = String> {
 /// A change that is not in force yet, and so the bound that of the old limit.
 pub fn change_line(policy: &PolicyBound) -> Option<String> {
     let change = policy.change.as_ref()?;
-    let until = change.until_ms.map_or("nobody knows how long".to_owned(), |ms| format!("at most {} more", milliseconds(ms)));
+    let until = change
+        .until_ms
+        .map_or("nobody knows how long".to_owned(), |ms| format!("about {} more while regions go on answering", milliseconds(ms)));
     Some(format!("  {}, version {} waits, {until}: {}\n", policy.policy, change.version, change.why))
 }
 
@@ -397,7 +399,10 @@ mod tests {
             bound_text(&Bounds { policies: vec![waiting] }, Paint::NONE)
         };
         let (known, unknown) = (text(Some(3_200)), text(None));
-        assert!(known.ends_with("until a change is in force:\n  p, version 4 waits, at most 3.2s more: so\n"), "{known}");
+        assert!(
+            known.ends_with("until a change is in force:\n  p, version 4 waits, about 3.2s more while regions go on answering: so\n"),
+            "{known}"
+        );
         assert!(unknown.ends_with("  p, version 4 waits, nobody knows how long: so\n"), "{unknown}");
     }
 

@@ -1,6 +1,7 @@
 //! Promise and measurement of each policy, as people see them.
 
 use crate::Ledger;
+use crate::allowance::Floors;
 use crate::budget::Share;
 use crate::departed::Exceeded;
 use crate::recent::Together;
@@ -9,11 +10,11 @@ use crate::terms::Terms;
 use crate::view::{Now, millis};
 use quorate_shared::api::{Bounds, BudgetAlarm, PendingChange, PolicyBound};
 use quorate_shared::bound::{Circumstances, Held, Steps, bound};
-use quorate_shared::names::{PolicyName, RegionName};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, Policy};
 use quorate_shared::time::LeaderTime;
-use quorate_shared::units::Capacity;
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -119,16 +120,24 @@ impl Ledger {
         })
     }
 
-    /// Until the region has confirmed and given up, or is out of reach. Past use that counts holds
-    /// that up: it must drain, and then be reported.
+    /// Until the region has confirmed and given up, or is out of reach. Past use that counts holds that up: it must drain
+    /// from when the region was known to go by less, which no later heartbeat puts off, and then be reported.
     fn settled_in(&self, region: &RegionName, session: &Session, at: LeaderTime) -> Duration {
-        let drift = self.founding.as_ref().map(|f| f.drift).unwrap_or_default();
-        let drain = self.drain_beyond_next(region, session);
-        let lease = drift.stretch(session.lease());
-        let end = session.end(drift);
-        match drain.is_zero() {
-            true => end.since(at),
-            false => end.after(drift.stretch(drain)).after(if session.expired { Duration::ZERO } else { lease }).since(at),
+        let (Some(next), Some(founding)) = (&self.policies.next, &self.founding) else { return Duration::ZERO };
+        let (drift, end) = (founding.drift, session.end(founding.drift));
+        let told = if session.expired { Duration::ZERO } else { drift.stretch(session.lease()) };
+        let taken = session.acted_on(next.set.version).map(|(version, until)| (until.unwrap_or(end), self.counts_for(region, version)));
+        let drains = taken.chain(self.unfit_drains().map(|drain| (end, drain))).filter(|(_, drain)| !drain.is_zero());
+        let drained = drains.map(|(from, drain)| from.after(drift.stretch(drain)).after(told)).max();
+        let confirms = session.acts_on(next.set.version).next().map(|_| end);
+        drained.max(confirms).unwrap_or(end).since(at)
+    }
+
+    /// For how long what the region took under the set of this version counts of what the next one allows less of.
+    fn counts_for(&self, region: &RegionName, version: u64) -> Duration {
+        match self.policies.restricts_seats(region, version) {
+            true => self.policies.longest_drain(),
+            false => self.policies.restricted_drain(region, version),
         }
     }
 
@@ -139,16 +148,27 @@ impl Ledger {
     }
 
     /// Demand that is served by what its region may use, against the demand that the limit could
-    /// serve: 1 if no capacity is idle where another region lacks it.
+    /// serve: 1 if no capacity is idle where another region lacks it. Of windows, the newest counts.
     fn utilisation(&self, policy: &PolicyName) -> Option<f64> {
-        let (mut served, mut servable) = (0_u128, 0_u128);
-        for (id, entry) in self.budgets.iter().filter(|(id, _)| id.policy == *policy) {
-            let Some(terms) = self.policies.active_terms(id) else { continue };
-            let demand: u128 = entry.shares.values().map(|s| u128::from(s.demand.0)).sum();
-            servable += demand.min(u128::from(terms.divided().rate.0));
-            served += entry.shares.iter().map(|(name, s)| u128::from(s.demand.min(usable(s, name, &terms).rate).0)).sum::<u128>();
-        }
+        let budgets = self.budgets.keys().chain(self.allowances.keys()).filter(|id| id.policy == *policy);
+        let parts = budgets.filter_map(|id| self.served_of(id, &self.policies.active_terms(id)?));
+        let (served, servable) = parts.fold((0, 0), |(a, b), (served, servable)| (a + served, b + servable));
         (servable > 0).then(|| served.min(servable) as f64 / servable as f64)
+    }
+
+    /// Of one budget: the demand that is served, and what the limit could serve.
+    fn served_of(&self, id: &BudgetId, terms: &Terms) -> Option<(u128, u128)> {
+        let each: Vec<(MicroTokens, MicroTokens)> = match self.budgets.get(id) {
+            Some(entry) => entry.shares.iter().map(|(name, s)| (s.demand, terms.amount(usable(s, name, terms)))).collect(),
+            None => {
+                let floors: Floors = terms.floors.iter().map(|(name, floor)| (name.clone(), floor.floor.burst)).collect();
+                let window = self.newest_window(id)?;
+                window.shares.iter().map(|(name, share)| (share.demand, window.usable(name, &floors))).collect()
+            }
+        };
+        let demand: u128 = each.iter().map(|(demand, _)| u128::from(demand.0)).sum();
+        let served = each.iter().map(|(demand, usable)| u128::from((*demand).min(*usable).0)).sum();
+        Some((served, demand.min(u128::from(terms.amount(terms.divided()).0))))
     }
 }
 

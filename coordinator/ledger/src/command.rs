@@ -134,13 +134,6 @@ pub enum Outcome {
         /// The newest version.
         newest: u64,
     },
-    /// An earlier set is not active yet.
-    ChangePending {
-        /// Its version.
-        version: u64,
-        /// Regions that have not confirmed it.
-        waits_for: Vec<RegionName>,
-    },
     /// A lease of nothing, or longer than there may be.
     NoSuchLease,
     /// No region of this name.

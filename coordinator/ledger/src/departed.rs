@@ -99,7 +99,7 @@ impl Ledger {
                 continue;
             }
             if let Some(left) = self.left.remove(name).or(self.departed.rest) {
-                let unheard = StoreReport { kind: String::new(), healthy: false, excesses: Vec::new() };
+                let unheard = StoreReport::new("", false);
                 self.regions.insert(name.clone(), Session::new(String::new(), unheard).returning(left));
             }
         }
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_of_more_the_worst_is_kept() {
         let mut ledger = Ledger::default();
-        let unheard = || StoreReport { kind: String::new(), healthy: false, excesses: Vec::new() };
+        let unheard = || StoreReport::new("", false);
         for n in 0..=MOST as u64 + 1 {
             let mut session = Session::new(String::new(), unheard());
             session.accept(Number { session: n + 1, seq: 9 }, n, LeaderTime::ZERO);

@@ -180,11 +180,10 @@ impl Ledger {
         Some((next.set.version, self.unconfirmed_regions()))
     }
 
+    /// R9. A set may take the place of one that is pending: until one is active, regions go by the active set, or by less,
+    /// so each is to confirm the new one as if the other had never been.
     fn apply_policies(&mut self, replaces: u64, set: &PolicySet, by: &Author) -> Outcome {
         let Some(founding) = &self.founding else { return Outcome::Done };
-        if let Some((version, waits_for)) = self.pending_policies() {
-            return Outcome::ChangePending { version, waits_for };
-        }
         let newest = self.policies.newest().version;
         if replaces != newest {
             return Outcome::VersionConflict { newest };
@@ -286,15 +285,10 @@ impl Ledger {
         })
     }
 
-    /// For how long what a region took, or holds, may count of what the next set allows less of.
-    pub(crate) fn drain_beyond_next(&self, region: &RegionName, session: &Session) -> Duration {
-        let Some(next) = &self.policies.next else { return Duration::ZERO };
-        let taken = session.acted_on(next.set.version).map(|(version, _)| match self.policies.restricts_seats(region, version) {
-            true => self.policies.longest_drain(),
-            false => self.policies.restricted_drain(region, version),
-        });
+    /// For how long what is held of budgets may count of which too much is held for the next set.
+    pub(crate) fn unfit_drains(&self) -> impl Iterator<Item = Duration> {
         let unfit = self.budgets.iter().filter(|(id, entry)| !self.policies.goes_on_elsewhere(id) && !self.fits_next(id, entry));
-        taken.chain(unfit.map(|(_, entry)| entry.drain)).max().unwrap_or_default()
+        unfit.map(|(_, entry)| entry.drain)
     }
 
     /// R9: the last window of each allowance that began under the active set, where the pending

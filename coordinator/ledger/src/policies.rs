@@ -23,6 +23,9 @@ pub struct PolicyVersion {
     pub set: Arc<PolicySet>,
     /// Who wanted it, when and why.
     pub by: Author,
+    /// True of a set that another took the place of before it was in force.
+    #[serde(default)]
+    pub withdrawn: bool,
 }
 
 /// The policy sets of a cluster.
@@ -62,11 +65,15 @@ impl PolicyBook {
         sets.filter(|set| set.version > 0 && known.is_none_or(|k| set.version > k)).cloned().collect()
     }
 
-    /// Takes a set as the successor of the newest, to become active when confirmed; gives its version.
+    /// Takes a set as the successor of the newest, to become active when confirmed; gives its version. One that was pending
+    /// is withdrawn: nobody had any budget of its, nor more than the active set gives.
     pub fn propose(&mut self, set: PolicySet, by: Author, key: &SubjectKey) -> u64 {
-        let set = Arc::new(set.succeed(self.newest()));
+        let set = Arc::new(set.succeed(&self.active.set, self.newest().version));
         let version = set.version;
-        self.history.push(PolicyVersion { set: set.clone(), by });
+        if let Some(replaced) = self.history.last_mut().filter(|_| self.next.is_some()) {
+            replaced.withdrawn = true;
+        }
+        self.history.push(PolicyVersion { set: set.clone(), by, withdrawn: false });
         let surplus = self.history.len().saturating_sub(KEPT_VERSIONS);
         self.history.drain(..surplus);
         self.next = Some(SetWithOverrides::new(set, key));

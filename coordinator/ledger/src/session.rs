@@ -344,5 +344,6 @@ impl Session {
 
 /// True of an active set that does not come with set `next`, which is newer.
 fn is_without(next: u64, told: PoliciesInForce) -> bool {
-    told.active > 0 && told.active < next && told.next != Some(next)
+    let confirmed = told.next == Some(next) || (told.next.is_some() && mistake::made(Mistake::ConfirmedAnother));
+    told.active > 0 && told.active < next && !confirmed
 }

@@ -2,7 +2,7 @@
 
 use crate::{Author, Command, Ledger, Outcome};
 use quorate_shared::api::PolicyBound;
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Reading, Report, Response, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, Reading, Report, Response, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, PolicyName, SubjectKey};
 use quorate_shared::policy::{Limit, Policy, PolicySet};
 use quorate_shared::testing;
@@ -104,21 +104,16 @@ impl World {
             largest: MicroTokens::ZERO,
         };
         Heartbeat {
-            protocol: PROTOCOL,
-            region: region.parse().expect("a name"),
-            agent: "a".into(),
-            others: vec![],
-            number: Number { session: 1, seq: *seq },
-            nonce: 1,
             echo: self.echoes.get(region).copied(),
-            drained: vec![],
             floors_drained: self.echoes.get(region).copied().filter(|_| !self.still_counts),
-            windows: vec![],
-            spent: vec![],
-            policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
-            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
+            ..Heartbeat::silent(
+                region.parse().expect("a name"),
+                "a".into(),
+                Number { session: 1, seq: *seq },
+                1,
+                StoreReport::new("memory", true),
+            )
         }
     }
 

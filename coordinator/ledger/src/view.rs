@@ -1,7 +1,7 @@
 //! The ledger as people see it.
 
 use crate::Ledger;
-use crate::allowance::{Allowance, UnitShare};
+use crate::allowance::{Allowance, UnitShare, Window};
 use crate::budget::Share;
 use crate::session::Session;
 use crate::terms::{FloorTerms, Terms};
@@ -92,14 +92,20 @@ impl Ledger {
         self.budgets.get(budget).and_then(|entry| entry.shares.get(region)).map(Share::held).unwrap_or_default()
     }
 
+    /// The newest window of an allowance of which somebody wanted more than a floor.
+    pub(crate) fn newest_window(&self, id: &BudgetId) -> Option<&Window> {
+        self.allowances.get(id)?.windows.last_key_value().map(|(_, window)| window)
+    }
+
     fn budget_state(&self, id: &BudgetId) -> Option<BudgetState> {
         let (terms, mode) = (self.policies.active_terms(id)?, self.policies.active.set.policy(&id.policy)?.mode);
-        let (none, entry) = (Share::default(), self.budgets.get(id));
+        let (none, no_units, entry) = (Share::default(), UnitShare::default(), self.budgets.get(id));
         let windows = self.allowances.get(id).map(|allowance| open_windows(allowance, &terms)).unwrap_or_default();
         let share = |name: &RegionName| {
             let share = budget_share(entry.and_then(|e| e.shares.get(name)).unwrap_or(&none), terms.of(name));
-            match windows.first().and_then(|newest| newest.regions.get(name.as_str())) {
-                Some(units) => in_window(share, units),
+            let newest = self.newest_window(id).map(|window| window.shares.get(name).unwrap_or(&no_units));
+            match windows.first().and_then(|newest| newest.regions.get(name.as_str())).zip(newest) {
+                Some((units, known)) => in_window(share, units, known),
                 None => share,
             }
         };
@@ -154,10 +160,12 @@ fn budget_share(share: &Share, FloorTerms { floor, set_aside, .. }: FloorTerms) 
     }
 }
 
-/// Of an allowance nothing is lent: what a region has beyond its floor it was granted for one window.
-fn in_window(share: BudgetShare, units: &WindowUnits) -> BudgetShare {
+/// Of an allowance nothing is lent: what a region has beyond its floor it was granted for one window. What it admitted
+/// there it has spent; what it refused nobody tells.
+fn in_window(share: BudgetShare, units: &WindowUnits, known: &UnitShare) -> BudgetShare {
     let capacity = |burst| CapacityTokens { rate: 0.0, burst };
-    BudgetShare { held: capacity(units.held), offered: capacity(units.granted), ..share }
+    let (held, offered) = (capacity(units.held), capacity(units.granted));
+    BudgetShare { held, offered, demand: known.demand.tokens(), admitted: units.spent, ..share }
 }
 
 pub(crate) fn millis(span: Duration) -> u64 {

@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
 use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, Office, PROTOCOL, Report, Response, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, Report, Response, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectKey};
 use quorate_shared::policy::{Limit, Mode, OnStoreFailure, Policy, PolicySet};
 use quorate_shared::testing;
@@ -56,21 +56,10 @@ impl Agent {
             largest: MicroTokens::ZERO,
         };
         Heartbeat {
-            protocol: PROTOCOL,
-            region: self.region.parse().expect("a name"),
-            agent: "a".into(),
-            others: vec![],
-            number: self.number,
-            nonce: self.nonce,
             echo: self.echo,
-            drained: vec![],
             floors_drained: self.echo,
-            windows: vec![],
-            spent: vec![],
-            policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
-            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
+            ..Heartbeat::silent(self.region.parse().expect("a name"), "a".into(), self.number, self.nonce, StoreReport::new("memory", true))
         }
     }
 }
@@ -292,7 +281,6 @@ fn r9_a_smaller_limit_waits_for_every_region_and_a_larger_one_for_none() {
     world.renew(&mut us, 0, 250);
     let both = vec!["eu".parse().expect("a name"), "us".parse().expect("a name")];
     assert_eq!(world.change(2, set(50, 1_000_000, &["eu", "us"])), Outcome::Policies { version: 3, waits_for: both });
-    assert!(matches!(world.change(3, set(60, 1_000_000, &["eu", "us"])), Outcome::ChangePending { version: 3, .. }));
     for at in [300, 400] {
         world.renew(&mut eu, 0, at);
     }
@@ -302,6 +290,47 @@ fn r9_a_smaller_limit_waits_for_every_region_and_a_larger_one_for_none() {
     }
     assert_eq!(world.ledger.active_policies().version, 3);
     assert_eq!(world.change(2, set(50, 1_000_000, &["eu", "us"])), Outcome::VersionConflict { newest: 3 });
+}
+
+#[test]
+fn r9_a_change_that_takes_the_place_of_a_pending_one_is_confirmed_anew() {
+    let mut world = World::new(1_000_000);
+    let (mut eu, mut us) = (Agent::new("eu", 1), Agent::new("us", 1));
+    let mut both = |world: &mut World, at| [&mut eu, &mut us].map(|agent| world.renew(agent, 0, at).policies);
+    both(&mut world, 0);
+    both(&mut world, 100);
+    let waits_for: Vec<quorate_shared::names::RegionName> = ["eu", "us"].map(|name| name.parse().expect("a name")).into();
+    let of = |rate| set(rate, 1_000_000, &["eu", "us"]);
+    assert_eq!(world.change(1, of(50)), Outcome::Policies { version: 2, waits_for: waits_for.clone() });
+    let told = both(&mut world, 200);
+    assert!(told.iter().all(|sets| (sets.active, sets.next) == (1, Some(2))));
+    assert_eq!(world.change(1, of(60)), Outcome::VersionConflict { newest: 2 });
+    assert_eq!(world.change(2, of(60)), Outcome::Policies { version: 3, waits_for: waits_for.clone() });
+    let told = both(&mut world, 300);
+    assert!(told.iter().all(|sets| (sets.active, sets.next) == (1, Some(3))), "what they echoed was the change before");
+    both(&mut world, 400);
+    assert_eq!((world.ledger.active_policies().version, world.ledger.pending_policies()), (3, None));
+}
+
+#[test]
+fn r9_a_set_like_the_active_one_withdraws_what_is_pending_at_once() {
+    let mut world = World::new(1_000_000);
+    let mut eu = Agent::new("eu", 1);
+    for at in [0, 100] {
+        world.renew(&mut eu, 0, at);
+    }
+    let mut changed = set(50, 1_000_000, &["eu", "us"]);
+    changed.policies[0].limit = Limit::SlidingLog { units: MicroTokens::TOKEN, window: Duration::from_secs(3_600) };
+    assert!(matches!(world.change(1, changed), Outcome::Policies { version: 2, waits_for } if waits_for.len() == 1));
+    world.renew(&mut eu, 0, 200);
+    let first = world.ledger.active_policies().as_ref().clone();
+    assert_eq!(world.change(2, first), Outcome::Policies { version: 3, waits_for: vec![] });
+    let now = world.ledger.active_policies();
+    assert_eq!((now.version, now.policies[0].generation), (3, 1), "its budgets go on");
+    let response = world.renew(&mut eu, 0, 300);
+    assert_eq!((response.policies.active, response.policies.next), (3, None));
+    let withdrawn: Vec<bool> = world.ledger.policy_history().iter().map(|version| version.withdrawn).collect();
+    assert_eq!(withdrawn, [false, true, false]);
 }
 
 #[test]

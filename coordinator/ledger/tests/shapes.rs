@@ -2,9 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
 use quorate_ledger::{Author, Command, Ledger, Outcome};
-use quorate_shared::heartbeat::{
-    Answer, ClockReport, Heartbeat, Number, Office, OpenWindow, PROTOCOL, Report, Response, Spent, Stamp, StoreReport,
-};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Office, OpenWindow, Report, Response, Spent, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, SubjectKey};
 use quorate_shared::policy::{Limit, OnStoreFailure, PolicySet, Window};
 use quorate_shared::testing;
@@ -73,21 +71,13 @@ impl Agent {
         };
         let open = label.map(|label| OpenWindow { policy: budget().policy, generation: 1, label, last: label });
         Heartbeat {
-            protocol: PROTOCOL,
-            region: self.region.parse().expect("a name"),
-            agent: "a".into(),
-            others: vec![],
-            number: self.number,
-            nonce: 1,
             echo: self.echo,
             drained: self.drained.map(|stamp| (budget(), stamp)).into_iter().collect(),
             floors_drained: self.floors_drained,
             windows: open.into_iter().collect(),
-            policies: None,
             reports: if demand > 0 { vec![report] } else { vec![] },
             spent: label.map(|label| Spent { budget: budget(), label, units: tokens(self.spent) }).into_iter().collect(),
-            store: StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
+            ..Heartbeat::silent(self.region.parse().expect("a name"), "a".into(), self.number, 1, StoreReport::new("memory", true))
         }
     }
 }
@@ -245,6 +235,33 @@ fn units_of_an_algorithm_that_ends_are_given_up_before_the_next_one_begins() {
     world.renew(&mut us, 200, 1);
     assert_eq!(waits_for(&world), None);
     assert_eq!(world.ledger.check(), Ok(()));
+}
+
+#[test]
+fn a_view_shows_demand_and_use_of_what_counts_units() {
+    let mut world = World::new(fixed(100), 200_000);
+    let mut us = Agent::new("us");
+    world.renew(&mut us, 200, 1);
+    us.spent = 40;
+    world.renew(&mut us, 200, 1);
+    let shown = world.ledger.budgets(None).next().expect("a budget");
+    assert_eq!((shown.regions["us"].demand, shown.regions["us"].admitted, shown.regions["eu"].demand), (200.0, 40.0, 0.0));
+    let utilisation = |world: &World| world.ledger.bounds(None).policies[0].utilisation;
+    assert_eq!(utilisation(&world), Some(0.8), "80 of the 100 that could be served are granted");
+    let mut world = World::new(log(10), 0);
+    world.renew(&mut us, 8, 1);
+    assert_eq!(utilisation(&world), Some(1.0), "all that is wanted is offered");
+}
+
+#[test]
+fn a_region_has_confirmed_what_it_echoed_whatever_counts_yet() {
+    let mut world = World::new(log(10), 1_000_000);
+    let mut us = Agent::new("us");
+    let confirmed = |world: &World| world.ledger.regions(None).regions.iter().map(|r| r.policies).max();
+    world.renew(&mut us, 0, 1);
+    assert_eq!(confirmed(&world), Some(0));
+    world.renew(&mut us, 0, 1);
+    assert_eq!((confirmed(&world), us.floors_drained), (Some(1), None));
 }
 
 #[test]

@@ -49,28 +49,18 @@ impl Claims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::heartbeat::{ClockReport, Number, PROTOCOL, StoreReport};
+    use quorate_shared::heartbeat::{Number, StoreReport};
 
     const LEASE: Duration = Duration::from_secs(5);
 
     fn heartbeat(nonce: u64) -> Heartbeat {
-        Heartbeat {
-            protocol: PROTOCOL,
-            region: "eu".parse().expect("a name"),
-            agent: "a".to_owned(),
-            others: Vec::new(),
-            number: Number { session: 1, seq: 1 },
+        Heartbeat::silent(
+            "eu".parse().expect("a name"),
+            "a".to_owned(),
+            Number { session: 1, seq: 1 },
             nonce,
-            echo: None,
-            drained: Vec::new(),
-            floors_drained: None,
-            windows: Vec::new(),
-            policies: None,
-            reports: Vec::new(),
-            spent: Vec::new(),
-            store: StoreReport { kind: "redis".to_owned(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
-        }
+            StoreReport::new("redis", true),
+        )
     }
 
     #[test]

@@ -60,12 +60,12 @@ fn told(kept: &[PolicyVersion], versions: &Versions) -> Vec<KeptVersion> {
         Some(at) => kept.get(at).map(|version| &*version.set),
         None => kept.first().filter(|first| first.set.version == 1).map(|_| &nothing),
     };
-    let one = |(at, PolicyVersion { set, by }): (usize, &PolicyVersion)| KeptVersion {
+    let one = |(at, PolicyVersion { set, by, withdrawn }): (usize, &PolicyVersion)| KeptVersion {
         version: set.version,
         who: by.who.clone(),
         when: date(by.when_ms),
         why: by.why.clone(),
-        state: state(set.version, versions),
+        state: if *withdrawn { VersionState::Withdrawn } else { state(set.version, versions) },
         diff: before(at).map(|before| diff(before, set)),
     };
     kept.iter().enumerate().rev().map(one).collect()
@@ -91,7 +91,8 @@ struct Rollback {
 }
 
 /// Makes a new version that is equal to a kept one. It is a change like any other: it waits for the
-/// regions from which it takes something, and a policy that counts in another way begins anew.
+/// regions from which it takes something, and a policy that counts in another way begins anew. One that is equal to the
+/// active set withdraws what is pending: it takes nothing from anybody, so it is in force at once.
 pub async fn roll_back(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, content) = request.into_parts();
     body::is_json(&parts.headers)?;
@@ -117,7 +118,8 @@ fn read_again(kept: &PolicySet) -> Result<Read, Vec<Mistake>> {
 
 fn kept(ledger: &Ledger, version: u64) -> Result<Arc<PolicySet>, Refusal> {
     let history = ledger.policy_history();
-    let found = history.iter().find(|kept| kept.set.version == version).map(|kept| kept.set.clone());
+    let sets = history.iter().map(|kept| &kept.set).chain([ledger.active_policies()]);
+    let found = sets.into_iter().find(|set| set.version == version && version > 0).cloned();
     let ends = || Some((history.first()?.set.version, history.last()?.set.version));
     found.ok_or_else(|| Refusal::version_not_kept(version, ends()))
 }
@@ -134,7 +136,7 @@ mod tests {
             regions: regions.map(|r| (r.parse().expect("a name"), Default::default())).collect(),
             policies: vec![],
         };
-        PolicyVersion { set: Arc::new(set), by: Author { who: "ops".into(), when_ms, why: None } }
+        PolicyVersion { set: Arc::new(set), by: Author { who: "ops".into(), when_ms, why: None }, withdrawn: false }
     }
 
     fn versions(active: u64, version: u64) -> Versions {
@@ -143,13 +145,17 @@ mod tests {
 
     #[test]
     fn the_newest_comes_first_and_each_says_what_it_changed() {
-        let kept: Vec<_> = (3..=5).map(|n| version(n, 1_000 * n)).collect();
-        let told = told(&kept, &versions(4, 5));
+        let mut kept: Vec<_> = (3..=5).map(|n| version(n, 1_000 * n)).collect();
+        kept[2].withdrawn = true;
+        kept.push(version(6, 6_000));
+        let told = told(&kept, &versions(4, 6));
         let states: Vec<_> = told.iter().map(|v| (v.version, v.state)).collect();
-        assert_eq!(states, [(5, VersionState::Pending), (4, VersionState::Active), (3, VersionState::Former)]);
+        let (pending, withdrawn, active, former) =
+            (VersionState::Pending, VersionState::Withdrawn, VersionState::Active, VersionState::Former);
+        assert_eq!(states, [(6, pending), (5, withdrawn), (4, active), (3, former)]);
         let changes: Vec<_> = told.iter().map(|v| v.diff.as_ref().map(Vec::len)).collect();
-        assert_eq!(changes, [Some(0), Some(1), None], "what was before the oldest is not known");
-        assert_eq!(told[2].when, "1970-01-01T00:00:03.000Z");
+        assert_eq!(changes, [Some(0), Some(0), Some(1), None], "what was before the oldest is not known");
+        assert_eq!(told[3].when, "1970-01-01T00:00:03.000Z");
     }
 
     #[test]

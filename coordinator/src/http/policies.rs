@@ -166,7 +166,7 @@ pub struct Proposal {
 /// names, or only says what would change. `content` is the body of the request.
 ///
 /// # Errors
-/// If that is not the newest, none is named and must be, or an earlier change is not in force yet.
+/// If that is not the newest, or none is named and must be.
 pub async fn propose(app: &App, proposal: Proposal, forwardable: Forwardable, content: Bytes) -> Result<Response, Refusal> {
     let Proposal { read: (set, warnings), replaces, replaces_any, dry_run, by } = proposal;
     let newest = app.node.read(|ledger| ledger.newest_policies().clone());
@@ -194,9 +194,6 @@ fn taken(outcome: Outcome, replaces: u64) -> Result<(u64, Vec<RegionName>), Refu
     match outcome {
         Outcome::Policies { version, waits_for } => Ok((version, waits_for)),
         Outcome::VersionConflict { newest } => Err(Refusal::version_conflict(&format!("\"{replaces}\""), newest)),
-        Outcome::ChangePending { version, waits_for } => {
-            Err(Refusal::change_pending(version, waits_for.into_iter().map(String::from).collect()))
-        }
         Outcome::Done => Err(Refusal::not_ready("the cluster is not founded yet")),
         other => Err(Refusal::internal(&format!("a policy set came to {other:?}"))),
     }

@@ -144,19 +144,6 @@ impl Refusal {
         Self::new(StatusCode::REQUEST_TIMEOUT, "request-timeout", "The request took too long")
     }
 
-    /// 409: an earlier policy set is not active yet.
-    pub fn change_pending(version: u64, waits_for: Vec<String>) -> Self {
-        let detail = match waits_for.as_slice() {
-            [] => format!("version {version} is being put into force; try again in a moment"),
-            regions => format!("version {version} is not in force yet: it waits until {} confirm it", regions.join(", ")),
-        };
-        Self::new(StatusCode::CONFLICT, "change-pending", "An earlier change is not in force yet")
-            .detail(detail)
-            .member("version", version)
-            .member("waits_for", waits_for)
-            .again()
-    }
-
     /// 412: the policy set that was to be replaced is not the newest.
     pub fn version_conflict(asked: &str, newest: u64) -> Self {
         let asked: String = asked.chars().take(64).collect();
@@ -263,10 +250,9 @@ mod tests {
 
     #[test]
     fn members_of_a_type_stand_beside_the_standard_ones() {
-        let Refusal(parts) = Refusal::change_pending(3, vec!["eu".into()]);
+        let Refusal(parts) = Refusal::version_conflict("\"2\"", 3);
         let body = serde_json::to_value(Body { problem: &parts.problem, members: &parts.members }).expect("JSON");
-        assert_eq!(body["type"], "https://quorate.dev/problems/change-pending");
-        assert_eq!((&body["status"], &body["version"], &body["waits_for"][0]), (&409.into(), &3.into(), &"eu".into()));
-        assert_eq!(parts.headers[RETRY_AFTER], "1");
+        assert_eq!(body["type"], "https://quorate.dev/problems/precondition-failed");
+        assert_eq!((&body["status"], &body["version"]), (&412.into(), &3.into()));
     }
 }

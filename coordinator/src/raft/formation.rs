@@ -64,7 +64,8 @@ impl Candidate<'_> {
                 Round::AllNew(_) => tokio::time::sleep(ROUND).await,
                 Round::Awaits(silent) => {
                     if silent != awaited {
-                        tracing::info!(nodes = ?silent, "waiting for all members before the cluster is formed");
+                        let nodes = silent.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                        tracing::info!(nodes, "waiting for all members before the cluster is formed");
                         awaited = silent;
                     }
                     tokio::time::sleep(ROUND).await;

@@ -5,7 +5,7 @@ use super::types::Proposal;
 use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
-    Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, PROTOCOL, Reading, Report, Stamp, StoreReport,
+    Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, Reading, Report, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime};
@@ -74,24 +74,22 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
     });
     let excess = Excess { policy: budget("acme").policy, settled: MicroTokens(1), outlived: MicroTokens(u64::MAX) };
     Heartbeat {
-        protocol: PROTOCOL,
-        region: region.parse().expect("a name"),
-        agent: "a".to_owned(),
-        others: vec![],
-        number: Number { session: 1, seq },
-        nonce: u64::MAX,
         echo,
         drained: echo.map(|stamp| (budget("acme"), stamp)).into_iter().collect(),
         floors_drained: echo,
-        windows: vec![],
-        spent: vec![],
         policies: Some(1),
         reports: reports.to_vec(),
-        store: StoreReport { kind: "redis".to_owned(), healthy: false, excesses: vec![excess] },
         clock: ClockReport {
             read: echo.map(|_| Reading { after: Duration::from_millis(900), lag: Duration::from_millis(50) }),
             steps: Some(ObservedSteps { observer: u64::MAX, steps: Steps { count: seq, total: Duration::from_secs(seq) } }),
         },
+        ..Heartbeat::silent(
+            region.parse().expect("a name"),
+            "a".to_owned(),
+            Number { session: 1, seq },
+            u64::MAX,
+            StoreReport { kind: "redis".to_owned(), healthy: false, excesses: vec![excess] },
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use quorate_coordinator::config::CoordinatorConfig;
 use quorate_coordinator::server::Coordinator;
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, PROTOCOL, Report, Response as Renewal, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Report, Response as Renewal, Stamp, StoreReport};
 use reqwest::header::{CONTENT_TYPE, ETAG, HeaderMap, IF_MATCH};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
@@ -204,21 +204,17 @@ impl Agent {
     pub fn beat(&mut self, reports: Vec<Report>) -> Heartbeat {
         self.number.seq += 1;
         Heartbeat {
-            protocol: PROTOCOL,
-            region: self.region.parse().expect("a name"),
-            agent: format!("{}-1", self.region),
-            others: vec![],
-            number: self.number,
-            nonce: NONCE,
             echo: self.echo,
-            drained: Vec::new(),
             floors_drained: self.echo,
-            windows: Vec::new(),
-            spent: Vec::new(),
             policies: self.policies,
             reports,
-            store: StoreReport { kind: "embedded".into(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
+            ..Heartbeat::silent(
+                self.region.parse().expect("a name"),
+                format!("{}-1", self.region),
+                self.number,
+                NONCE,
+                StoreReport::new("embedded", true),
+            )
         }
     }
 

@@ -129,12 +129,27 @@ async fn a_rollback_waits_for_the_regions_that_it_takes_from() {
     assert_eq!((&history["active"], &history["pending"]), (&json!(2), &json!({"version": 3, "waits_for": ["eu"]})));
     let bound = &cluster.get(0, "/v1/bound").await.json()["policies"][0];
     assert_eq!((&bound["limit"]["rate"], &bound["change"]["version"]), (&json!(3_000.0), &json!(3)), "the old limit's bound holds");
-    let problem = roll_back(&cluster, 0, "", None, r#"{"to": 2}"#).await.is_problem(409, "change-pending");
-    assert_eq!(problem["waits_for"], json!(["eu"]));
 
     for _ in 0..3 {
         eu.renew(&cluster, 0, vec![]).await;
     }
+    let bound = &cluster.get(0, "/v1/bound").await.json()["policies"][0];
+    assert_eq!((&bound["limit"]["rate"], &bound["change"]), (&json!(300.0), &Value::Null));
+}
+
+#[tokio::test]
+async fn a_rollback_to_the_version_in_force_withdraws_what_is_pending() {
+    let cluster = Cluster::one().await;
+    let mut eu = Agent::new("eu");
+    eu.renew(&cluster, 0, vec![]).await;
+    let put = cluster.put_policies(0, "", Some(1), with_rate("30/s")).await.json();
+    assert_eq!((&put["version"], &put["waits_for"]), (&json!(2), &json!(["eu"])), "{put}");
+    eu.renew(&cluster, 0, vec![]).await;
+    let back = roll_back(&cluster, 0, "", None, r#"{"to": 1}"#).await.json();
+    assert_eq!((&back["version"], &back["waits_for"]), (&json!(3), &json!([])), "{back}");
+    let history = cluster.get(0, "/v1/policies/history").await.json();
+    let states: Vec<&Value> = history["history"].as_array().expect("versions").iter().map(|v| &v["state"]).collect();
+    assert_eq!(states, ["active", "withdrawn", "former"]);
     let bound = &cluster.get(0, "/v1/bound").await.json()["policies"][0];
     assert_eq!((&bound["limit"]["rate"], &bound["change"]), (&json!(300.0), &Value::Null));
 }

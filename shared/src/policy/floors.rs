@@ -72,10 +72,12 @@ impl PolicySet {
     }
 
     /// The largest cost that a region could ever hold of a budget of `policy` under `limit`: its own
-    /// floor, what is in no static share, and what all others may lend. Nothing of an allowance is lent.
+    /// floor, what is in no static share, and what all others may lend; or what is set aside for one of its agents. Nothing
+    /// of an allowance is lent.
     pub fn reach(&self, policy: &Policy, limit: Limit, region: &RegionName) -> MicroTokens {
         let shares = self.shares(policy, limit);
-        let own = shares.get(region).map(|share| share.floor.burst).unwrap_or_default();
+        let share = shares.get(region).copied().unwrap_or_default();
+        let (own, aside) = (share.floor.burst, share.seat.burst);
         let whole = limit.capacity();
         let pool = whole.minus(shares.values().map(RegionShare::whole).sum()).burst;
         let lent = |(name, share): (&RegionName, &RegionShare)| match limit.shape() {
@@ -84,7 +86,7 @@ impl PolicySet {
         };
         let all = shares.iter().map(lent).fold(own.saturating_add(pool), MicroTokens::saturating_add);
         // floors beyond the limit on purpose may hold more than it
-        all.min(whole.burst).max(own)
+        all.min(whole.burst).max(own).max(aside)
     }
 }
 

@@ -500,11 +500,11 @@ impl PolicySet {
         self.policies.iter().find(|p| p.name == *name)
     }
 
-    /// This set as the successor of `previous`: numbered next, each policy in the generation of
-    /// its namesake if its budgets may go on, else in a new one.
+    /// This set as the successor of `previous`, numbered after `newest`: each policy in the generation of its namesake if
+    /// its budgets may go on, else in a new one.
     #[must_use]
-    pub fn succeed(mut self, previous: &Self) -> Self {
-        self.version = previous.version + 1;
+    pub fn succeed(mut self, previous: &Self, newest: u64) -> Self {
+        self.version = newest + 1;
         let before: BTreeMap<&PolicyName, &Policy> = previous.policies.iter().map(|policy| (&policy.name, policy)).collect();
         for policy in &mut self.policies {
             let goes_on = |old: &&&Policy| old.limit.same_kind(policy.limit) && old.per == policy.per;
@@ -541,9 +541,9 @@ pub(super) mod tests {
     #[test]
     fn a_budget_goes_on_unless_its_kind_changes() {
         let set = |policies| PolicySet { policies, ..PolicySet::default() };
-        let first = set(vec![policy("a", 1, &["t"]), policy("b", 1, &["t"])]).succeed(&PolicySet::default());
+        let first = set(vec![policy("a", 1, &["t"]), policy("b", 1, &["t"])]).succeed(&PolicySet::default(), 0);
         assert_eq!(first.policies.iter().map(|p| p.generation).collect::<Vec<_>>(), [1, 1]);
-        let second = set(vec![policy("a", 1, &["t"]), policy("b", 60, &["t"]), policy("c", 1, &[])]).succeed(&first);
+        let second = set(vec![policy("a", 1, &["t"]), policy("b", 60, &["t"]), policy("c", 1, &[])]).succeed(&first, 1);
         assert_eq!(second.version, 2);
         assert_eq!(second.policies.iter().map(|p| p.generation).collect::<Vec<_>>(), [1, 2, 2]);
     }

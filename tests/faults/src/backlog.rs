@@ -1,7 +1,7 @@
 //! Many regions' heartbeats on one coordinator, sent by agents made by hand, and what becomes of
 //! them while its views are hammered.
 
-use quorate_shared::heartbeat::{Answer, ClockReport, Heartbeat, Number, PROTOCOL, Report, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Report, Stamp, StoreReport};
 use quorate_shared::names::{BudgetId, RegionName, SubjectHash};
 use quorate_shared::units::MicroTokens;
 use std::sync::Arc;
@@ -137,21 +137,16 @@ impl Session {
         };
         let echo = *self.echo.lock().unwrap_or_else(PoisonError::into_inner);
         Heartbeat {
-            protocol: PROTOCOL,
-            region: self.region.clone(),
-            agent: "by-hand".to_owned(),
-            others: Vec::new(),
-            number: Number { session: self.number, seq: self.seq.fetch_add(1, Ordering::Relaxed) + 1 },
-            nonce: self.number,
             echo,
-            drained: Vec::new(),
-            floors_drained: None,
-            windows: Vec::new(),
             policies: Some(1),
             reports: (1..=REPORTS).map(report).collect(),
-            spent: Vec::new(),
-            store: StoreReport { kind: "embedded".to_owned(), healthy: true, excesses: Vec::new() },
-            clock: ClockReport::default(),
+            ..Heartbeat::silent(
+                self.region.clone(),
+                "by-hand".to_owned(),
+                Number { session: self.number, seq: self.seq.fetch_add(1, Ordering::Relaxed) + 1 },
+                self.number,
+                StoreReport::new("embedded", true),
+            )
         }
     }
 

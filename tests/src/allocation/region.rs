@@ -93,7 +93,7 @@ impl Region {
             },
         );
         let read = Some(self.table.in_force().active).filter(|v| *v > 0);
-        let store = StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() };
+        let store = StoreReport::new("memory", true);
         let account = Account { policies_read: read, reports, windows: vec![], spent: vec![], store };
         Some(self.book.beat(seq, local(now), account))
     }

@@ -25,7 +25,9 @@ impl Disk {
         self.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
         self.former.clone_from(&response.former);
         let newest: Vec<u64> = self.sets.keys().rev().take(KEPT).copied().collect();
-        self.sets.retain(|version, _| newest.contains(version) || response.former.iter().any(|f| f.version == *version));
+        let active = [self.in_force.active, response.policies.active];
+        let bears = |version: &u64| active.contains(version) || response.former.iter().any(|f| f.version == *version);
+        self.sets.retain(|version, _| newest.contains(version) || bears(version));
         self.in_force = response.policies;
         if self.key.is_none() {
             self.key = Some(response.subject_key.clone());

@@ -66,6 +66,8 @@ faults! {
     RegionFenced "region fenced",
     ModeChanged "enforced or only observed",
     LeaseChanged "length of leases changed",
+    ChangeReplaced "pending change replaced by another",
+    ChangeWithdrawn "pending change withdrawn",
 }
 
 /// How often each kind happened.

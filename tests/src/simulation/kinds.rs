@@ -270,34 +270,67 @@ pub const KINDS: &[Kind] = &[
 ];
 
 /// Kinds that came later. They take every eighth round, so that all other seeds stay the schedules that they were.
-pub const LATER: &[Kind] = &[Kind {
-    name: "algorithms that change",
-    shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
-    bursts: &[12, 30],
-    many: true,
-    troubles: &[
-        (Fault::AlgorithmChanged, 12),
-        (Fault::PeriodChanged, 3),
-        (Fault::LimitLowered, 3),
-        (Fault::LimitRaised, 2),
-        (Fault::FloorsDivided, 2),
-        (Fault::OverrideChanged, 1),
-        (Fault::ModeChanged, 1),
-        (Fault::RegionCutOff, 6),
-        (Fault::RegionCutFromSome, 2),
-        (Fault::RegionHearsNothing, 4),
-        (Fault::LeaderLost, 2),
-        (Fault::LeaderRestarted, 1),
-        (Fault::AgentKilled, 3),
-        (Fault::AgentPaused, 3),
-        (Fault::DiskLost, 1),
-        (Fault::StoreLost, 1),
-        (Fault::StoreFailedOver, 1),
-        (Fault::LeaseChanged, 1),
-    ],
-    hazards: &[NETWORK, &[(Fault::PlansAtRandom, 100)]],
-    ..PLAIN
-}];
+pub const LATER: &[Kind] = &[
+    Kind {
+        name: "algorithms that change",
+        shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
+        bursts: &[12, 30],
+        many: true,
+        troubles: &[
+            (Fault::AlgorithmChanged, 12),
+            (Fault::PeriodChanged, 3),
+            (Fault::LimitLowered, 3),
+            (Fault::LimitRaised, 2),
+            (Fault::FloorsDivided, 2),
+            (Fault::OverrideChanged, 1),
+            (Fault::ModeChanged, 1),
+            (Fault::RegionCutOff, 6),
+            (Fault::RegionCutFromSome, 2),
+            (Fault::RegionHearsNothing, 4),
+            (Fault::LeaderLost, 2),
+            (Fault::LeaderRestarted, 1),
+            (Fault::AgentKilled, 3),
+            (Fault::AgentPaused, 3),
+            (Fault::DiskLost, 1),
+            (Fault::StoreLost, 1),
+            (Fault::StoreFailedOver, 1),
+            (Fault::LeaseChanged, 1),
+        ],
+        hazards: &[NETWORK, &[(Fault::PlansAtRandom, 100)]],
+        ..PLAIN
+    },
+    Kind {
+        name: "changes that are withdrawn",
+        shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
+        bursts: &[12, 30],
+        many: true,
+        troubles: &[
+            (Fault::ChangeReplaced, 16),
+            (Fault::ChangeWithdrawn, 12),
+            (Fault::LimitLowered, 8),
+            (Fault::LimitRaised, 2),
+            (Fault::FloorsDivided, 4),
+            (Fault::AlgorithmChanged, 4),
+            (Fault::OverrideChanged, 1),
+            (Fault::ModeChanged, 2),
+            (Fault::RegionRemoved, 1),
+            (Fault::RegionAdded, 2),
+            (Fault::PolicyRemoved, 1),
+            (Fault::PolicyAdded, 2),
+            (Fault::RegionCutOff, 6),
+            (Fault::RegionCutFromSome, 2),
+            (Fault::RegionHearsNothing, 4),
+            (Fault::LeaderLost, 2),
+            (Fault::AgentKilled, 3),
+            (Fault::AgentPaused, 3),
+            (Fault::StoreLost, 1),
+            (Fault::StoreFailedOver, 1),
+            (Fault::LeaseChanged, 1),
+        ],
+        hazards: &[NETWORK, &[(Fault::PlansAtRandom, 100)]],
+        ..PLAIN
+    },
+];
 
 /// A round of seeds has one for each of [`KINDS`].
 const ROUND: u64 = KINDS.len() as u64;

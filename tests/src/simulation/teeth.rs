@@ -50,6 +50,7 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::PastUseNotWaitedFor, 949, 10_000),
     tooth(Mistake::ChangedKindUnused, 94, 1_000),
     tooth(Mistake::PendingKindByNumber, 86, 1_000),
+    tooth(Mistake::ConfirmedAnother, 669, 7_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

@@ -161,7 +161,7 @@ impl Region {
             estimated: MicroTokens::ZERO,
             largest: MicroTokens::ZERO,
         };
-        let store = StoreReport { kind: String::new(), healthy: true, excesses: Vec::new() };
+        let store = StoreReport::new("", true);
         self.note_count(now);
         let (windows, spent) = self.windows(now);
         let account = Account { policies_read: self.disk.newest(), reports: vec![all], windows, spent, store };

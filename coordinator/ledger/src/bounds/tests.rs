@@ -175,4 +175,11 @@ fn a_change_of_what_keeps_counting_waits_for_past_use_as_well() {
     assert_eq!((change.waits_for.len(), change.out_of_reach.len()), (2, 0));
     // the lease from 2 s on, the window, and a lease for the heartbeat that says so
     assert_eq!(change.until_ms, Some(2_000 + 4_004 + 20_020 + 4_004 - 3_000));
+    world.still_counts = true;
+    for ms in [3_100, 3_200, 9_000, 15_000] {
+        world.beat("eu", ms, 0);
+        world.beat("us", ms, 0);
+    }
+    let change = world.bound(16_000).change.expect("pending");
+    assert_eq!(change.until_ms, Some(3_200 + 20_020 + 4_004 - 16_000), "from the echo on, whatever is heard since");
 }

@@ -167,11 +167,17 @@ impl World {
     }
 
     fn change_policies(&mut self, fault: Fault, r: usize) -> bool {
-        if self.cluster.ledger.pending_policies().is_some() {
+        let replaces = matches!(fault, Fault::ChangeReplaced | Fault::ChangeWithdrawn);
+        if self.cluster.ledger.pending_policies().is_some() != replaces {
             return false;
         }
         let newest = self.cluster.ledger.newest_policies().clone();
         let set = match fault {
+            Fault::ChangeWithdrawn => Some((**self.cluster.ledger.active_policies()).clone()),
+            Fault::ChangeReplaced => {
+                let by = self.chance.pick(&[Fault::LimitLowered, Fault::LimitRaised, Fault::FloorsDivided, Fault::AlgorithmChanged]);
+                self.catalogue.changed(&newest, by, &self.profile, &mut self.chance)
+            }
             Fault::RegionRemoved => self.catalogue.without(&newest, &self.regions[r].name),
             _ => self.catalogue.changed(&newest, fault, &self.profile, &mut self.chance),
         };
