@@ -8,7 +8,7 @@ use crate::region::{Basis, Region};
 use crate::store::StoreError;
 use crate::store::keep::{Again, Attempt, Keep, Said};
 use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
-use quorate_limiter::demand::wait_for_large;
+use quorate_limiter::demand::{wait_for_large, wait_for_more};
 use quorate_limiter::hold::{Beside, HoldId, NewHold, Settled};
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::{AgentStatus, DecisionMode};
@@ -86,7 +86,11 @@ impl PolicyDecision {
     /// has to come from elsewhere, and at least `heartbeat` has to pass.
     pub fn wait(&self, heartbeat: Duration) -> Duration {
         let known = self.decision.filter(|d| !self.may_be_granted_more(d)).and_then(|d| d.retry_after);
-        known.unwrap_or_else(|| wait_for_large(self.limit, self.cost).max(heartbeat))
+        let more = || match &self.decision {
+            Some(decision) => wait_for_more(self.limit, self.cost, self.reach, decision),
+            None => wait_for_large(self.limit, self.cost),
+        };
+        known.unwrap_or_else(|| more().max(heartbeat))
     }
 
     /// True of a window of which the region may get more units before it ends.
@@ -115,6 +119,12 @@ pub enum DecideError {
     /// The attempt's id is that of another request.
     #[error("the request id was used for another request")]
     OtherContent,
+    /// A reservation is not settled at so much.
+    #[error("a true cost beyond {most}")]
+    BeyondSettlement {
+        /// At most.
+        most: MicroTokens,
+    },
 }
 
 /// How often a question is put anew because the lease or the policies changed under it.
@@ -334,8 +344,16 @@ fn keep_of(request: &Request, question: &Question) -> Result<Keep, DecideError> 
         return Ok(Keep::default());
     }
     let slot = question.charges.iter().any(takes_slots).then(new_id).transpose()?;
-    let hold = request.reserve.map(|life| new_id().map(|id| NewHold { id, life })).transpose()?;
+    let most = most_settled(question);
+    let hold = request.reserve.map(|life| new_id().map(|id| NewHold { id, life, most })).transpose()?;
     Ok(Keep { beside: Beside { hold, slot }, attempt: request.attempt })
+}
+
+/// The greatest true cost of an estimate: what the least of the limits that are enforced can ever hold. More than that is a
+/// mistake of whoever says so, more likely than not, and would be in the bound.
+fn most_settled(question: &Question) -> MicroTokens {
+    let limits = question.charges.iter().filter(|charge| charge.enforced && !takes_slots(charge));
+    limits.map(|charge| charge.limit.capacity().burst.max(charge.cost)).min().unwrap_or(MicroTokens(u64::MAX))
 }
 
 pub(crate) fn takes_slots(charge: &Charge) -> bool {

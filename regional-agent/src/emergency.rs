@@ -7,6 +7,7 @@ use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply
 use quorate_limiter::matching::Matched;
 use quorate_shared::api::DecisionMode;
 use quorate_shared::policy::OnStoreFailure;
+use quorate_shared::units::Capacity;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -139,12 +140,14 @@ impl Region {
     }
 }
 
-/// What a limit that the store refused comes to with what was set aside.
+/// What a limit that the store refused comes to with what was set aside. No request takes of both, so what one may take is
+/// the greater of them.
 fn together(store: LimitDecision, aside: LimitDecision) -> LimitDecision {
+    let rate = store.capacity.plus(aside.capacity).rate;
     LimitDecision {
         fits: aside.fits,
-        capacity: store.capacity.plus(aside.capacity),
-        remaining: store.remaining.saturating_add(aside.remaining),
+        capacity: Capacity::new(rate, store.capacity.burst.max(aside.capacity.burst)),
+        remaining: store.remaining.max(aside.remaining),
         retry_after: aside.retry_after,
         reset_after: longest(store.reset_after, aside.reset_after),
         used_lease: store.used_lease,
@@ -171,7 +174,7 @@ fn soonest(mut refused: Decision, lacking: &[bool], aside: &Decision) -> Decisio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorate_shared::units::{Capacity, MicroTokens};
+    use quorate_shared::units::MicroTokens;
 
     fn limit(fits: bool, tokens: u64, retry: Option<u64>) -> LimitDecision {
         let amount = MicroTokens(tokens * 1_000_000);
@@ -180,10 +183,14 @@ mod tests {
         LimitDecision { fits, capacity: Capacity::new(amount, amount), remaining: amount, retry_after, reset_after, used_lease: false }
     }
 
+    fn tokens(n: u64) -> MicroTokens {
+        MicroTokens(n * 1_000_000)
+    }
+
     #[test]
-    fn what_remains_is_here_and_in_the_store() {
+    fn what_one_request_may_take_is_here_or_in_the_store() {
         let both = together(limit(false, 30, Some(2)), limit(true, 5, None));
-        assert_eq!((both.fits, both.remaining.tokens_floor(), both.capacity.burst.tokens_floor()), (true, 35, 35));
+        assert_eq!((both.fits, both.remaining.tokens_floor(), both.capacity), (true, 30, Capacity::new(tokens(35), tokens(30))));
         assert_eq!((both.retry_after, both.reset_after), (None, Some(Duration::from_secs(30))));
     }
 

@@ -92,7 +92,8 @@ impl Region {
             let answer = self.fallbacks.of(met.on_store_failure, met.charge.enforced, failing_for);
             self.metrics.fallback(&met.policy, answer);
             if self.fallbacks.has_closed(met.on_store_failure, answer) {
-                tracing::warn!(region = %self.name, ?failing_for, "policies that are open without the store let nothing pass any more");
+                let failing_s = failing_for.as_secs();
+                tracing::warn!(region = %self.name, failing_s, "policies that are open without the store let nothing pass any more");
             }
             match answer {
                 Fallback::Open(_) => open.push(policy_decision(met, DecisionMode::Open, None)),

@@ -23,7 +23,8 @@ impl Region {
     /// Puts the true `cost` in the place of an estimate; `None` if the reservation has ended or never was.
     ///
     /// # Errors
-    /// If the region's store cannot be asked. It may have been done nevertheless: asking again does no harm.
+    /// If the cost is beyond all that the reservation may be settled at, or the region's store cannot be asked. It may have
+    /// been done nevertheless: asking again does no harm.
     pub async fn settle(&self, reservation: HoldId, cost: MicroTokens) -> Result<Option<Settled>, DecideError> {
         if reservation == HoldId::NOTHING {
             return Ok(Some(Settled { cost, ..Settled::default() }));
@@ -34,6 +35,7 @@ impl Region {
                 Ok(Some(settled))
             }
             Ok(SettleReply::Ended) => Ok(None),
+            Ok(SettleReply::Beyond(most)) => Err(DecideError::BeyondSettlement { most }),
             Ok(SettleReply::NoRecord) => Err(unavailable("no session with the store yet".into())),
             Err(error) => {
                 self.metrics.store_error(&error);

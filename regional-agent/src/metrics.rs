@@ -118,7 +118,7 @@ impl Metrics {
                     self.count(policy, "unavailable", "closed");
                 }
             }
-            Err(DecideError::NoPolicies | DecideError::OtherContent) => {}
+            Err(DecideError::NoPolicies | DecideError::OtherContent | DecideError::BeyondSettlement { .. }) => {}
         }
     }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many sets are kept: the active and the next one, before and after a change.
+/// How many sets are kept beside the active one: the next one, before and after a change, and some more.
 const KEPT: usize = 4;
 
 /// Characters of a name of content.
@@ -100,7 +100,10 @@ impl PolicyShelf {
         content.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));
         content.former.clone_from(&response.former);
         let newest: Vec<u64> = content.sets.keys().rev().take(KEPT).copied().collect();
-        content.sets.retain(|version, _| newest.contains(version) || response.former.iter().any(|f| f.version == *version));
+        // changes may take each other's place while the active set stays
+        let active = [content.in_force.active, response.policies.active];
+        let bears = |version: &u64| active.contains(version) || response.former.iter().any(|f| f.version == *version);
+        content.sets.retain(|version, _| newest.contains(version) || bears(version));
         content.in_force = response.policies;
         content.subject_key = Some(response.subject_key.clone());
         content.drift = Some(response.drift);

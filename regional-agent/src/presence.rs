@@ -228,7 +228,8 @@ impl Region {
         }
         state.shelved = looked.lease.as_ref().and_then(|leased| leased.shelf.clone());
         if !was_elected {
-            tracing::info!(region = %self.name, agent = self.agent, lock = ?looked.lock, "this agent renews the region's lease");
+            let turn = looked.lock.map(|lock| lock.token);
+            tracing::info!(region = %self.name, agent = self.agent, turn, "this agent renews the region's lease");
             self.elected.notify_one();
         } else if urged {
             self.eager.notify_one();
@@ -263,7 +264,7 @@ impl Region {
             state.contact.last_error = None;
         }
         self.follows.store(true, Ordering::Relaxed);
-        tracing::info!(region = %self.name, agent = self.agent, "another agent renews the region's lease");
+        tracing::info!(region = %self.name, agent = self.agent, "this agent follows: another one renews the region's lease");
     }
 
     /// The store cannot be looked at: an agent that waits for its first session has nobody else to say so.

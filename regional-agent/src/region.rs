@@ -288,7 +288,8 @@ impl Region {
         let mut state = self.state.lock();
         let drift = state.drift;
         if let Some(step) = state.store_clock.observe(asked, answered, shown, drift) {
-            tracing::warn!(region = %self.name, ?step, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
+            let millis = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
+            tracing::warn!(region = %self.name, millis, "the clock of the region's store stepped forward by at most this: each bucket may have gained its refill");
             self.metrics.store_clock_step(step);
         }
     }

@@ -313,27 +313,6 @@ fn r9_a_change_that_takes_the_place_of_a_pending_one_is_confirmed_anew() {
 }
 
 #[test]
-fn r9_a_set_like_the_active_one_withdraws_what_is_pending_at_once() {
-    let mut world = World::new(1_000_000);
-    let mut eu = Agent::new("eu", 1);
-    for at in [0, 100] {
-        world.renew(&mut eu, 0, at);
-    }
-    let mut changed = set(50, 1_000_000, &["eu", "us"]);
-    changed.policies[0].limit = Limit::SlidingLog { units: MicroTokens::TOKEN, window: Duration::from_secs(3_600) };
-    assert!(matches!(world.change(1, changed), Outcome::Policies { version: 2, waits_for } if waits_for.len() == 1));
-    world.renew(&mut eu, 0, 200);
-    let first = world.ledger.active_policies().as_ref().clone();
-    assert_eq!(world.change(2, first), Outcome::Policies { version: 3, waits_for: vec![] });
-    let now = world.ledger.active_policies();
-    assert_eq!((now.version, now.policies[0].generation), (3, 1), "its budgets go on");
-    let response = world.renew(&mut eu, 0, 300);
-    assert_eq!((response.policies.active, response.policies.next), (3, None));
-    let withdrawn: Vec<bool> = world.ledger.policy_history().iter().map(|version| version.withdrawn).collect();
-    assert_eq!(withdrawn, [false, true, false]);
-}
-
-#[test]
 fn r9_a_stricter_set_waits_for_every_region_and_a_looser_one_for_none() {
     let mut world = World::new(1_000_000);
     let mut eu = Agent::new("eu", 1);

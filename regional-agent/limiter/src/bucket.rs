@@ -360,6 +360,8 @@ pub struct Standing {
     pub out: MicroTokens,
     /// Until they leave room for the cost, though none is settled.
     pub room_in: Duration,
+    /// Until none is out any more, though none is settled.
+    pub settled_in: Duration,
     /// [`Bucket::slow`].
     pub slow: Duration,
 }
@@ -376,19 +378,21 @@ impl Standing {
             used_lease: terms.leased,
             out: bucket.estimates.total(),
             room_in: bucket.estimates.time_until(bucket.last, room),
+            settled_in: bucket.estimates.time_until(bucket.last, MicroTokens::ZERO),
             slow: bucket.slow,
         }
     }
 
-    /// In the words of the answer: when the same cost would fit, and when the bucket is full.
+    /// In the words of the answer: when the same cost would fit, and when the bucket is full, at the latest: an estimate
+    /// takes room until it is settled, or ends.
     pub fn decision(&self, cost: MicroTokens, period: Period) -> LimitDecision {
         let can_fit = !self.fits && cost <= self.capacity.burst;
         LimitDecision {
             fits: self.fits,
             capacity: self.capacity,
             remaining: self.fill.level,
-            retry_after: can_fit.then(|| self.time_until_fits(cost, period)).flatten(),
-            reset_after: self.fill.time_until_slowly(self.stop(), self.slow, self.rate, period),
+            retry_after: can_fit.then(|| self.time_until_there(self.room_in, cost, period)).flatten(),
+            reset_after: self.time_until_there(self.settled_in, self.capacity.burst, period),
             used_lease: self.used_lease,
         }
     }
@@ -398,11 +402,11 @@ impl Standing {
         self.capacity.burst.saturating_sub(self.out)
     }
 
-    /// Until there is room for `cost`, and then until it is there: whoever asks meanwhile, the bucket fills no
-    /// further than to [`Self::stop`] before.
-    fn time_until_fits(&self, cost: MicroTokens, period: Period) -> Option<Duration> {
-        let then = self.fill.refilled_slowly(self.stop(), self.room_in, self.slow, self.rate, period);
-        let slow = self.slow.saturating_sub(self.room_in);
-        Some(self.room_in.saturating_add(then.time_until_slowly(cost, slow, self.rate, period)?))
+    /// Until there is room for so much, which is `room_in` that time, and then until it is there: whoever asks meanwhile,
+    /// the bucket fills no further than to [`Self::stop`] before.
+    fn time_until_there(&self, room_in: Duration, amount: MicroTokens, period: Period) -> Option<Duration> {
+        let then = self.fill.refilled_slowly(self.stop(), room_in, self.slow, self.rate, period);
+        let slow = self.slow.saturating_sub(room_in);
+        Some(room_in.saturating_add(then.time_until_slowly(amount, slow, self.rate, period)?))
     }
 }

@@ -3,6 +3,7 @@
 
 mod estimate;
 
+use crate::bucket::{Fill, Period};
 use crate::decision::{Charge, LimitDecision};
 use crate::pace::Hurry;
 use estimate::Estimate;
@@ -121,6 +122,24 @@ pub fn wait_for_large(limit: Limit, cost: MicroTokens) -> Duration {
         }
     };
     ARRIVES.saturating_add(refills)
+}
+
+/// The same, by what is known of that share. With capacity no tokens come: a bucket must refill what it lacks, at the
+/// present rate at least. Of what counts past use others give what they do not use at once, as far as what counts here
+/// leaves room within the `reach` of the region.
+pub fn wait_for_more(limit: Limit, cost: MicroTokens, reach: MicroTokens, decision: &LimitDecision) -> Duration {
+    let longest = wait_for_large(limit, cost);
+    match limit.shape() {
+        Shape::Allowance => longest,
+        Shape::Share => {
+            let counted = decision.capacity.burst.saturating_sub(decision.remaining);
+            if counted.saturating_add(cost) <= reach { ARRIVES } else { longest }
+        }
+        Shape::Flow => {
+            let lacks = Fill::at(decision.remaining).time_until(cost, decision.capacity.rate, Period::of(limit));
+            lacks.map_or(longest, |span| longest.min(ARRIVES.saturating_add(span)))
+        }
+    }
 }
 
 /// So many large costs of a budget are told apart.

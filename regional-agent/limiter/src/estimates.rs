@@ -202,7 +202,7 @@ mod tests {
             estimates = estimates.aged(last, now);
             last = now;
             let life = Duration::from_millis(1_000 + n * 7_919 % 599_001);
-            estimates.add(now, NewHold { id: HoldId::from_bits(1), life }, MicroTokens(1));
+            estimates.add(now, NewHold { id: HoldId::from_bits(1), life, most: MicroTokens(u64::MAX) }, MicroTokens(1));
             most = most.max(estimates.sums.len());
         }
         assert!((40..=66).contains(&most), "{most} sums at once");
@@ -214,7 +214,7 @@ mod tests {
     fn no_end_comes_twice_in_one_era() {
         let at = StoreTime::from_micros;
         let mut estimates = Estimates::NONE;
-        let first = NewHold { id: HoldId::from_bits(1), life: SECOND };
+        let first = NewHold { id: HoldId::from_bits(1), life: SECOND, most: MicroTokens(u64::MAX) };
         let ends = estimates.add(at(500_000), first, MicroTokens(5));
         assert_eq!(ends, at(2_000_000));
         let kept = estimates.aged(at(500_000), at(400_000));

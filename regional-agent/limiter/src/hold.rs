@@ -60,6 +60,8 @@ pub struct NewHold {
     pub id: HoldId,
     /// How long it may be settled.
     pub life: Duration,
+    /// The greatest true cost: no more than the least of the limits can ever hold.
+    pub most: MicroTokens,
 }
 
 /// What is to be kept beside a question that is allowed.
@@ -76,6 +78,8 @@ pub struct Beside {
 pub struct Hold {
     /// [`crate::record::Record::lost_at`] then: what was charged before a loss of state is not corrected.
     pub lost_at: Option<StoreTime>,
+    /// See [`NewHold::most`].
+    pub most: MicroTokens,
     /// One for each budget.
     pub parts: Vec<Part>,
     /// What came of it, once it is settled.
@@ -147,6 +151,8 @@ pub enum SettleReply {
     Settled(Settled),
     /// There is no such hold, or its life is over: what it was charged stays charged.
     Ended,
+    /// The cost is beyond [`NewHold::most`], which this is. It can be settled still.
+    Beyond(MicroTokens),
     /// See [`crate::decision::Reply::NoRecord`].
     NoRecord,
 }

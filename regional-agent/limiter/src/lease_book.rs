@@ -26,7 +26,7 @@ use crate::horizons::Horizons;
 use crate::record::Renewal;
 use crate::unit_grants::{UnitGrants, is_over};
 use quorate_shared::heartbeat::{
-    ClockReport, Heartbeat, Holding, Number, OpenWindow, PROTOCOL, PoliciesInForce, Reading, Report, Response, Spent, Stamp, StoreReport,
+    ClockReport, Heartbeat, Holding, Number, OpenWindow, PoliciesInForce, Reading, Report, Response, Spent, Stamp, StoreReport,
 };
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -187,12 +187,6 @@ impl LeaseBook {
             self.sent.pop_first();
         }
         Heartbeat {
-            protocol: PROTOCOL,
-            region: self.region.clone(),
-            agent: self.agent.clone(),
-            others: Vec::new(),
-            number: Number { session: self.session, seq },
-            nonce: self.nonce,
             echo: self.applied,
             drained: self.draining.report(seq),
             floors_drained: self.draining.floors_drained(now, self.applied, self.drift),
@@ -200,11 +194,11 @@ impl LeaseBook {
             policies: account.policies_read,
             reports: account.reports,
             spent,
-            store: account.store,
             clock: ClockReport {
                 read: self.applied.map(|_| Reading { after: now.since(self.received), lag: Duration::ZERO }),
                 steps: None,
             },
+            ..Heartbeat::silent(self.region.clone(), self.agent.clone(), Number { session: self.session, seq }, self.nonce, account.store)
         }
     }
 

@@ -188,7 +188,7 @@ impl Reserve {
 
     fn next_hold(&mut self) -> NewHold {
         self.counted.1 += 1;
-        NewHold { id: HoldId::from_bits(self.counted.1), life: GIVEN_BACK }
+        NewHold { id: HoldId::from_bits(self.counted.1), life: GIVEN_BACK, most: MicroTokens(u64::MAX) }
     }
 
     /// Its own store applies what a region's store applies by a response.

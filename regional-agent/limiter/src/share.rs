@@ -54,9 +54,9 @@ impl ShareTerms {
         }
     }
 
-    /// True if `cost` more may be taken while so much is `counted`.
+    /// True if `cost` more may be taken while so much is `counted`. Who only looks takes nothing, however much that is.
     pub fn fits(&self, counted: MicroTokens, cost: MicroTokens) -> bool {
-        self.quarantine.is_zero() && counted.saturating_add(cost) <= self.entitlement
+        cost == MicroTokens::ZERO || self.quarantine.is_zero() && counted.saturating_add(cost) <= self.entitlement
     }
 }
 

@@ -110,7 +110,7 @@ impl MemoryStore {
         let mut accounts: Vec<Account> =
             question.charges.iter().map(|charge| self.account(now, record, question, charge, beside)).collect();
         let allowed = accounts.iter().all(|a| a.fits || !a.charge.enforced);
-        let mut kept = Hold { lost_at: record.lost_at, ..Hold::default() };
+        let mut kept = Hold { lost_at: record.lost_at, most: beside.hold.map_or(MicroTokens::ZERO, |hold| hold.most), ..Hold::default() };
         for account in &mut accounts {
             if account.charge.cost.0 > 0 {
                 let taken = allowed && account.fits;

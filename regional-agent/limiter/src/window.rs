@@ -82,9 +82,9 @@ impl Purse {
         Some(Self { units, floor, usable: floor.max(granted.units), ends, ends_in: ends.since(now) })
     }
 
-    /// True if `cost` more may be spent.
+    /// True if `cost` more may be spent. Who only looks spends nothing, however much that is.
     pub fn fits(&self, cost: MicroTokens) -> bool {
-        self.units.used().saturating_add(cost) <= self.usable
+        cost == MicroTokens::ZERO || self.units.used().saturating_add(cost) <= self.usable
     }
 
     /// Spends `cost`.

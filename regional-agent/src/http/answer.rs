@@ -55,6 +55,7 @@ impl Answer {
             DecideError::StoreUnavailable { policies, retry_after, .. } => (policies.as_slice(), *retry_after),
             DecideError::NoPolicies => (&[][..], waiting.unknown),
             DecideError::OtherContent => return Self::problem(problems::reused_request_id(place)),
+            DecideError::BeyondSettlement { most } => return Self::problem(problems::settlement_exceeds_limit(*most)),
         };
         let mut problem = problems::limiter_unavailable();
         problem.policy = policies.first().map(ToString::to_string);

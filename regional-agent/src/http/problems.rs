@@ -4,6 +4,7 @@ use super::answer::Answer;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use quorate_shared::problem::{InputError, Problem};
+use quorate_shared::units::MicroTokens;
 use std::any::Any;
 
 /// The draft's own type (draft-ietf-httpapi-ratelimit-headers-10, section 5.1).
@@ -18,6 +19,12 @@ pub fn quota_exceeded() -> Problem {
 /// 422: this region will never hold so much at once, whatever others lend.
 pub fn cost_exceeds_limit() -> Problem {
     Problem::new(422, "cost-exceeds-limit", "The request costs more than can ever be held here")
+}
+
+/// 422: one of the limits never holds so much; at most this can be settled.
+pub fn settlement_exceeds_limit(most: MicroTokens) -> Problem {
+    let detail = format!("At most {} can be settled: one of the limits never holds more. The reservation stands.", most.tokens_floor());
+    cost_exceeds_limit().detail(detail)
 }
 
 /// 503: nobody can decide, and a policy wants a refusal then.

@@ -72,7 +72,7 @@ fn complete(region: &Region, session: u64, seq: u64, draft: Draft, charges: &[Ch
     let spent = note(book, charges, &usages, region.clock.now());
     let used_aside = Some(region.seat.lock().clock()).filter(|clock| *clock > StoreTime::ZERO);
     let windows = table.open_windows(usages.clock, usages.burnt_until().max(used_aside));
-    let store = StoreReport { kind: region.store.kind().to_owned(), healthy: region.store.is_healthy(), excesses: Vec::new() };
+    let store = StoreReport::new(region.store.kind(), region.store.is_healthy());
     let account = Account { policies_read: state.shelf.newest(), reports, windows, spent, store };
     let mut beat = book.beat(seq, now, account);
     beat.clock.steps = state.store_clock.observed();

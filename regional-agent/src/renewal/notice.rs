@@ -3,7 +3,7 @@
 use crate::coordinators::Coordinators;
 use crate::region::Region;
 use quorate_limiter::lease_book::LeaseBook;
-use quorate_shared::heartbeat::{ClockReport, Heartbeat, PROTOCOL, StoreReport};
+use quorate_shared::heartbeat::{Heartbeat, StoreReport};
 
 /// Repeats the last number that was answered, by which the coordinators know that nothing is to be renewed (R1), and says
 /// that the store fails. Before the first answer nothing is said: no number would be known to them.
@@ -16,21 +16,11 @@ pub(super) async fn tell(region: &Region, coordinators: &Coordinators) {
 }
 
 fn compose(region: &Region, book: &LeaseBook) -> Option<Heartbeat> {
-    Some(Heartbeat {
-        protocol: PROTOCOL,
-        region: region.name.clone(),
-        agent: region.agent.clone(),
-        others: Vec::new(),
-        number: Some(book.taken()).filter(|number| number.seq > 0)?,
-        nonce: book.view(region.clock.now()).nonce,
-        echo: None,
-        drained: Vec::new(),
-        floors_drained: None,
-        windows: Vec::new(),
-        policies: None,
-        reports: Vec::new(),
-        spent: Vec::new(),
-        store: StoreReport { kind: region.store.kind().to_owned(), healthy: false, excesses: Vec::new() },
-        clock: ClockReport::default(),
-    })
+    Some(Heartbeat::silent(
+        region.name.clone(),
+        region.agent.clone(),
+        Some(book.taken()).filter(|number| number.seq > 0)?,
+        book.view(region.clock.now()).nonce,
+        StoreReport::new(region.store.kind(), false),
+    ))
 }

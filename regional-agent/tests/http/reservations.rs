@@ -101,6 +101,15 @@ async fn what_cannot_be_settled_says_why() {
 }
 
 #[tokio::test]
+async fn a_true_cost_that_no_limit_holds_is_refused_and_the_most_is_named() {
+    let decider = Scripted::allowing();
+    *decider.settles.lock().unwrap() = Err(DecideError::BeyondSettlement { most: tokens(200) });
+    let reply = settle(&decider, r#"{"reservation":"0000000000000000000000000000000a","cost":201}"#).await;
+    assert_eq!((reply.status.as_u16(), reply.kind().as_str(), reply.header("retry-after")), (422, "cost-exceeds-limit", None));
+    assert!(reply.json()["detail"].as_str().expect("words").contains("At most 200"), "{}", reply.json());
+}
+
+#[tokio::test]
 async fn every_mistake_of_a_settlement_is_named() {
     let id = "0".repeat(31) + "a";
     let table = [

@@ -297,6 +297,21 @@ fn a_rollback_to_less_waits_like_any_other_change() {
 }
 
 #[test]
+fn a_set_like_the_active_one_withdraws_what_is_pending_at_once() {
+    let mut world = in_use();
+    world.change(1, set_of(log(1, 3_600), 1_000_000));
+    world.beat("eu", 3_000, 0);
+    assert!(world.ledger.pending_policies().is_some());
+    let first = PolicySet::clone(world.ledger.active_policies());
+    world.change(2, first);
+    assert_eq!(world.ledger.pending_policies(), None);
+    let now = world.ledger.active_policies();
+    assert_eq!((now.version, now.policies[0].generation), (3, 1), "its budgets go on");
+    let withdrawn: Vec<bool> = world.ledger.policy_history().iter().map(|version| version.withdrawn).collect();
+    assert_eq!(withdrawn, [false, true, false]);
+}
+
+#[test]
 fn a_set_that_is_refused_changes_nothing_at_all() {
     let mut world = in_use();
     let refused = |world: &mut World, replaces, set| {

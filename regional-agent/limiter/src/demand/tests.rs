@@ -1,5 +1,6 @@
 use super::*;
 use quorate_shared::names::{PolicyName, SubjectHash, SubjectKey};
+use quorate_shared::policy::Window;
 use quorate_shared::units::Capacity;
 
 fn budget(subject: &str) -> BudgetId {
@@ -278,6 +279,22 @@ fn a_cost_that_a_loan_holds_is_told_by_an_agent_that_never_knew_it_without() {
     assert_eq!(world.reports()[0].largest, MicroTokens::ZERO, "the floor holds as much");
     world.count(500, &lent);
     assert_eq!(world.reports()[0].largest, tokens(500), "or the loan would be given to others");
+}
+
+#[test]
+fn who_needs_more_than_the_share_waits_for_what_it_lacks() {
+    let (reach, hour) = (tokens(100), 3_600);
+    let share = |remaining| LimitDecision { capacity: Capacity::new(tokens(3), tokens(34)), ..left(remaining, false) };
+    let wait = |limit, cost, remaining| wait_for_more(limit, tokens(cost), reach, &share(remaining)).as_secs();
+    let bucket = Limit::TokenBucket { rate: tokens(10), period: Duration::from_secs(hour), burst: tokens(100) };
+    assert_eq!(wait(bucket, 35, 34), 2 + hour / 3, "a token at the present rate, and not all of them");
+    assert_eq!(wait(bucket, 100, 0), 2 + 10 * hour, "never longer than until all of the limit has refilled");
+    let log = Limit::SlidingLog { units: tokens(100), window: Duration::from_secs(hour) };
+    assert_eq!(wait(log, 35, 34), 2, "others may give what they do not use");
+    assert_eq!(wait(log, 99, 33), 2);
+    assert_eq!(wait(log, 100, 33), 2 + hour, "what counts here leaves no room for it");
+    let window = Limit::FixedWindow { units: tokens(100), window: Window::Every(Duration::from_secs(hour)) };
+    assert_eq!(wait(window, 35, 0), 2);
 }
 
 #[test]

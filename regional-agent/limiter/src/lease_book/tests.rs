@@ -18,7 +18,7 @@ fn open(session: u64, now: LocalTime) -> LeaseBook {
 
 /// A heartbeat at `sent`, answered at `received`, and the answer applied.
 fn renew(book: &mut LeaseBook, seq: u64, sent: LocalTime, received: LocalTime) {
-    let store = StoreReport { kind: "memory".into(), healthy: true, excesses: Vec::new() };
+    let store = StoreReport::new("memory", true);
     let account = Account { policies_read: None, reports: vec![], windows: vec![], spent: vec![], store };
     let beat = book.beat(seq, sent, account);
     let response = Response {

@@ -17,6 +17,9 @@ impl MemoryStore {
         if let Some(settled) = hold.value.settled {
             return SettleReply::Settled(settled);
         }
+        if cost > hold.value.most {
+            return SettleReply::Beyond(hold.value.most);
+        }
         let Some(record) = self.record(now) else { return SettleReply::NoRecord };
         let (lost_at, Hold { lost_at: lost_then, parts, .. }) = (record.lost_at, hold.value.clone());
         let outcomes = parts.iter().filter_map(|part| self.settle_part(now, part, cost, lost_at == lost_then));

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Reserves on a region; true if it was admitted.
 fn reserve(region: &mut Region, charge: &Charge, id: u128, life: Duration) -> bool {
     let question = Question { view: region.view.clone(), drift: region.drift, charges: vec![charge.clone()] };
-    let hold = NewHold { id: HoldId::from_bits(id), life };
+    let hold = NewHold { id: HoldId::from_bits(id), life, most: MicroTokens(u64::MAX) };
     match region.store.decide_beside(region.now, &question, &Beside { hold: Some(hold), slot: None }) {
         Reply::Decided(decision) => decision.allowed,
         other => panic!("not decided: {other:?}"),
@@ -22,7 +22,7 @@ fn settle(region: &mut Region, id: u128, cost: MicroTokens) -> Option<Settled> {
     match region.store.settle_hold(region.now, HoldId::from_bits(id), cost) {
         SettleReply::Settled(settled) => Some(settled),
         SettleReply::Ended => None,
-        SettleReply::NoRecord => panic!("no record"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -51,6 +51,19 @@ fn nothing_is_given_back_that_has_refilled_meanwhile() {
     assert_eq!(region.level(&limit), tokens(6));
     region.pass(30 * SECOND);
     assert_eq!(region.level(&limit), tokens(10), "never more than the burst");
+}
+
+#[test]
+fn a_bucket_is_full_again_once_the_estimates_that_are_out_have_ended() {
+    let (mut region, limit) = region(1);
+    assert!(reserve(&mut region, &costing(&limit, tokens(6)), 1, 60 * SECOND));
+    region.pass(20 * SECOND);
+    let look = region.check(&costing(&limit, tokens(0)));
+    assert_eq!(look.remaining, tokens(4), "as much as there is room for");
+    let told = look.reset_after.expect("it refills");
+    assert!(told >= 46 * SECOND && told <= 50 * SECOND, "{told:?}");
+    region.pass(told);
+    assert_eq!(region.level(&limit), tokens(10));
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn kinds() -> [Charge; 4] {
 fn reserve(region: &mut Region, charge: &Charge, id: u128, estimate: u64, life: Duration) -> bool {
     let charges = vec![costing(charge, MicroTokens(estimate))];
     let question = Question { view: region.view.clone(), drift: region.drift, charges };
-    let beside = Beside { hold: Some(NewHold { id: HoldId::from_bits(id), life }), slot: None };
+    let beside = Beside { hold: Some(NewHold { id: HoldId::from_bits(id), life, most: MicroTokens(u64::MAX) }), slot: None };
     match region.store.decide_beside(region.now, &question, &beside) {
         Reply::Decided(decision) => decision.allowed,
         other => panic!("not decided: {other:?}"),
@@ -56,6 +56,33 @@ fn settled(cost: u64, returned: u64, owed: u64) -> SettleReply {
 }
 
 const TOKEN: u64 = 1_000_000;
+
+#[test]
+fn who_only_looks_is_let_through_however_much_counts() {
+    for limit in kinds() {
+        let mut region = Region::new();
+        assert!(reserve(&mut region, &limit, 1, 10 * TOKEN, LIFE));
+        settle(&mut region, 1, 25 * TOKEN);
+        let look = region.check(&costing(&limit, tokens(0)));
+        assert_eq!((look.fits, look.remaining, look.retry_after), (true, tokens(0), None), "{limit:?}");
+        assert!(!region.check(&limit).fits, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_true_cost_beyond_what_a_reservation_may_come_to_changes_nothing() {
+    for limit in kinds() {
+        let mut region = Region::new();
+        let question = Question { view: region.view.clone(), drift: region.drift, charges: vec![costing(&limit, tokens(2))] };
+        let hold = NewHold { id: HoldId::from_bits(1), life: LIFE, most: tokens(10) };
+        let reply = region.store.decide_beside(region.now, &question, &Beside { hold: Some(hold), slot: None });
+        assert!(matches!(reply, Reply::Decided(decision) if decision.allowed));
+        assert_eq!(settle(&mut region, 1, 10 * TOKEN + 1), SettleReply::Beyond(tokens(10)), "{limit:?}");
+        assert_eq!(region.level(&limit), tokens(8), "{limit:?}");
+        assert_eq!(settle(&mut region, 1, 10 * TOKEN), settled(10 * TOKEN, 0, 0), "{limit:?}");
+        assert_eq!(settle(&mut region, 1, 99 * TOKEN), settled(10 * TOKEN, 0, 0), "what it came to is said again");
+    }
+}
 
 #[test]
 fn what_was_estimated_too_high_comes_back_once() {

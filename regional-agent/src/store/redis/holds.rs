@@ -43,6 +43,9 @@ impl RedisStore {
             if let Some(settled) = settled(&text)? {
                 return Ok(SettleReply::Settled(settled));
             }
+            if let Some(most) = most(&text)?.filter(|most| cost > *most) {
+                return Ok(SettleReply::Beyond(most));
+            }
             let keys = self.charged_keys(&key, &text);
             let call = Call { script: &self.scripts.settle, keys, arguments: vec![text, cost.0.to_string()] };
             let (status, mut words) = Words::of(self.link.call(&call, left(until)).await?)?;
@@ -80,6 +83,12 @@ impl RedisStore {
         let charged = text.lines().skip(1).filter_map(|line| line.split(' ').next());
         [self.keys.lease.as_str(), key].into_iter().chain(charged).map(str::to_owned).collect()
     }
+}
+
+/// The greatest true cost of a hold; none of one that was kept before there was any.
+fn most(text: &str) -> Result<Option<MicroTokens>, StoreError> {
+    let Some((_, most)) = text.lines().next().and_then(|first| first.split_once(' ')) else { return Ok(None) };
+    most.parse().map(|most| Some(MicroTokens(most))).map_err(|_| unreadable(text))
 }
 
 /// What came of a hold that is settled.

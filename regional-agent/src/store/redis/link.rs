@@ -262,10 +262,14 @@ impl Link {
         drop(health);
         match change {
             Some(Change::Opened) => {
-                tracing::warn!(error = ?outage.map(ToString::to_string), "the region's store keeps failing: it is not asked until it answers a probe");
+                let error = outage.map(ToString::to_string).unwrap_or_default();
+                tracing::warn!(error, "the region's store keeps failing: it is not asked until it answers a probe");
                 self.probe();
             }
-            Some(Change::Closed) => tracing::info!(after = ?failed_for, "the region's store answers again"),
+            Some(Change::Closed) => {
+                let failed_s = failed_for.map(|span| span.as_secs());
+                tracing::info!(failed_s, "the region's store answers again");
+            }
             None => {}
         }
     }

@@ -7,7 +7,7 @@ use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
 use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
 use quorate_limiter::excess::ExcessBook;
-use quorate_limiter::hold::HoldId;
+use quorate_limiter::hold::{HoldId, NewHold};
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -163,12 +163,13 @@ fn bucket(charge: &Charge) -> Vec<String> {
 }
 
 /// Arguments of `decide.lua` for what is to be kept, but the number of its keys.
-pub fn kept(question: &Question, keep: &Keep) -> [String; 5] {
+pub fn kept(question: &Question, keep: &Keep) -> [String; 6] {
     let none = || "-".to_owned();
-    let (id, life) = keep.beside.hold.map_or((none(), none()), |hold| (hold.id.to_string(), hold.life.as_millis().to_string()));
+    let hold = |hold: NewHold| [hold.id.to_string(), hold.life.as_millis().to_string(), hold.most.0.to_string()];
+    let [id, life, most] = keep.beside.hold.map_or_else(|| [none(), none(), none()], hold);
     let (content, charges) = keep.attempt.map_or((none(), none()), |attempt| (hex(&attempt.content), hex(&charges_hash(question))));
     let slot = keep.beside.slot.map_or_else(none, |id| id.to_string());
-    [id, life, slot, content, charges]
+    [id, life, most, slot, content, charges]
 }
 
 /// Of the budgets that are charged, how they are counted, and how much.
@@ -375,9 +376,9 @@ fn bucket_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, 
 
 fn with_estimates(standing: Standing, text: &str) -> Result<Standing, StoreError> {
     let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
-    let Ok([out, room_in, slow]) = numbers.as_deref() else { return Err(unreadable(text)) };
-    let [room_in, slow] = [room_in, slow].map(|micros| Duration::from_micros(*micros));
-    Ok(Standing { out: MicroTokens(*out), room_in, slow, ..standing })
+    let Ok([out, room_in, slow, settled_in]) = numbers.as_deref() else { return Err(unreadable(text)) };
+    let [room_in, slow, settled_in] = [room_in, slow, settled_in].map(|micros| Duration::from_micros(*micros));
+    Ok(Standing { out: MicroTokens(*out), room_in, slow, settled_in, ..standing })
 }
 
 /// The answer of a lease operation that has nothing more to say than that it was done.

@@ -424,7 +424,7 @@ local function bucket_account(key, holding, changed, cost, a, view)
     local out, more = bucket.estimates, '-'
     if out ~= NO_ESTIMATES or bucket.slow > 0 then
       local room_in = estimates_end_in(out, math.max(0, terms.burst - cost))
-      more = string.format('%.0f %.0f %.0f', out.total, room_in, bucket.slow)
+      more = string.format('%.0f %.0f %.0f %.0f', out.total, room_in, bucket.slow, estimates_end_in(out, 0))
     end
     return {
       account.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),

@@ -1,22 +1,22 @@
 -- What is kept beside the charges: a hold, by which they are settled later, and the answer, for a retry.
 --
--- The last argument says how many keys follow those of the charges. If any do, the five before it are the id and
--- the life of the hold ('-': none), the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and
+-- The last argument says how many keys follow those of the charges. If any do, the six before it are the id, the life
+-- and the greatest true cost of the hold ('-': none), the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and
 -- of its charges.
 local more = tonumber(ARGV[#ARGV])
 local charges, hold, slot, attempt = #KEYS - 1 - more, nil, nil, nil
 if more > 0 then
-  local a, key = #ARGV - 5, charges + 2
+  local a, key = #ARGV - 6, charges + 2
   if ARGV[a] ~= '-' then
-    hold = {id = ARGV[a], life = tonumber(ARGV[a + 1]), key = KEYS[key]}
-    key = key + 1
-  end
-  if ARGV[a + 2] ~= '-' then
-    slot = {id = ARGV[a + 2], key = KEYS[key]}
+    hold = {id = ARGV[a], life = tonumber(ARGV[a + 1]), most = ARGV[a + 2], key = KEYS[key]}
     key = key + 1
   end
   if ARGV[a + 3] ~= '-' then
-    attempt = {content = ARGV[a + 3], charges = ARGV[a + 4], key = KEYS[key], tally = KEYS[key + 1]}
+    slot = {id = ARGV[a + 3], key = KEYS[key]}
+    key = key + 1
+  end
+  if ARGV[a + 4] ~= '-' then
+    attempt = {content = ARGV[a + 4], charges = ARGV[a + 5], key = KEYS[key], tally = KEYS[key + 1]}
   end
 end
 
@@ -73,9 +73,10 @@ local function remember(accounts, reply)
   return '1'
 end
 
--- Keeps what was charged: when the state was last lost, and for each budget its key, the estimate and a ticket.
-local function keep_charges(key, life, accounts, which)
-  local lines = {record[11] or '-'}
+-- Keeps what was charged: when the state was last lost, what more is to be known of it, and for each budget its key, the
+-- estimate and a ticket.
+local function keep_charges(key, life, accounts, which, more)
+  local lines = {(record[11] or '-') .. (more or '')}
   for i, account in ipairs(accounts) do
     if account.ticket and which(account) then
       lines[#lines + 1] = KEYS[i + 1] .. ' ' .. int(account.cost) .. ' ' .. account.ticket
@@ -95,6 +96,6 @@ local function keep_beside(accounts)
     keep_charges(slot.key, int(share_life(slot.life)), accounts, function(account) return account.slot end)
   end
   if hold then
-    keep_charges(hold.key, int(hold.life), accounts, function() return true end)
+    keep_charges(hold.key, int(hold.life), accounts, function() return true end, ' ' .. hold.most)
   end
 end

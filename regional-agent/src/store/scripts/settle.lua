@@ -7,7 +7,7 @@ if redis.call('GET', KEYS[2]) ~= ARGV[2] then
   return {'changed'}
 end
 local settlers = {bucket = settle_bucket, log = settle_log, sliding = settle_sliding, window = settle_window}
-local cost, lost_then, i = tonumber(ARGV[3]), string.match(ARGV[2], '^[^\n]*'), 2
+local cost, lost_then, i = tonumber(ARGV[3]), string.match(ARGV[2], '^%S*'), 2
 local least, most = nil, 0
 for key, estimate, kind, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) (%S+) ([^\n]*)') do
   i = i + 1

@@ -27,9 +27,10 @@ local function share_of(holding, changed, a, view)
   }, a + 5
 end
 
--- True if cost more may be taken. A sum that a double has rounded is beyond any entitlement as it is.
+-- True if cost more may be taken; who only looks takes nothing. A sum that a double has rounded is beyond any
+-- entitlement as it is.
 local function share_fits(share, counted, cost)
-  return share.quarantine == 0 and counted + cost <= share.entitlement
+  return cost == 0 or (share.quarantine == 0 and counted + cost <= share.entitlement)
 end
 
 -- How long a key is kept that matters for a span yet, in milliseconds.

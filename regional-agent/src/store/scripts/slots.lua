@@ -69,7 +69,7 @@ local function slots_account(key, holding, changed, cost, a, view)
   local keep = share.keep
   local counted, ended, all, total = counted_slots(key, keep)
   local room = all - ended < MOST_SLOTS
-  local account = {fits = room and share_fits(share, counted, cost), leased = share.leased, slot = keep}
+  local account = {fits = (room or cost == 0) and share_fits(share, counted, cost), leased = share.leased, slot = keep}
   local taken, admits_in = 0, 0
   if not account.fits and cost <= share.entitlement then
     admits_in = slots_time_until(key, ended, counted, share.entitlement - cost, keep)

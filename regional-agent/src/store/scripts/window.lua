@@ -59,7 +59,7 @@ local function window_account(key, _, changed, cost, a)
   if not purse then
     return nil, a + 3
   end
-  local account = {fits = purse.usable - purse.spent - purse.beyond >= cost}
+  local account = {fits = cost == 0 or purse.usable - purse.spent - purse.beyond >= cost}
   function account.take()
     purse.spent = purse.spent + cost
   end

@@ -66,7 +66,8 @@ async fn the_reservation_of_the_first_answer_is_part_of_it() {
     let server = Server::start();
     let store = store(&server);
     begin(&store).await.expect("begun");
-    let hold = |bits| Beside { hold: Some(NewHold { id: HoldId::from_bits(bits), life: HOUR / 60 }), slot: None };
+    let hold =
+        |bits| Beside { hold: Some(NewHold { id: HoldId::from_bits(bits), life: HOUR / 60, most: MicroTokens(u64::MAX) }), slot: None };
     first(ask(&store, &limit(), &Keep { beside: hold(7), ..attempt(1, 1) }).await);
     let Said::Again(again) = ask(&store, &limit(), &Keep { beside: hold(8), ..attempt(1, 1) }).await else { panic!("not again") };
     assert_eq!(again.hold, Some(HoldId::from_bits(7)));

@@ -52,7 +52,7 @@ fn all_end(connection: &mut redis::Connection, after: &str, keys: usize) {
 }
 
 fn kept(bits: u128) -> Keep {
-    let hold = Some(NewHold { id: HoldId::from_bits(bits), life: SECOND });
+    let hold = Some(NewHold { id: HoldId::from_bits(bits), life: SECOND, most: MicroTokens(u64::MAX) });
     let attempt = Some(Attempt { key: bits.to_le_bytes(), content: [1; 16] });
     Keep { beside: Beside { hold, slot: Some(HoldId::from_bits(bits + 1)) }, attempt }
 }

@@ -189,7 +189,7 @@ impl Both<'_> {
         }
         let question = Question { view: self.view(view), drift: self.drift, charges };
         let id = HoldId::from_bits(self.holds.len() as u128 + 1);
-        let hold = reserve.map(|life| NewHold { id, life: Duration::from_millis(life) });
+        let hold = reserve.map(|life| NewHold { id, life: Duration::from_millis(life), most: MicroTokens(u64::MAX) });
         let slot = HoldId::from_bits(u128::MAX - self.slots.len() as u128);
         self.slots.push(slot);
         let beside = Beside { hold, slot: Some(slot) };

@@ -11,7 +11,7 @@ fn limit(name: &str) -> Charge {
 }
 
 async fn reserve(store: &RedisStore, id: u128, charges: &[Charge]) -> Decision {
-    let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(60) };
+    let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(60), most: MicroTokens(u64::MAX) };
     match store.ask(&question(charges), &Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None }).await {
         Ok(Said::First { reply: Reply::Decided(decision), .. }) => decision,
         other => panic!("not decided: {other:?}"),
@@ -63,6 +63,19 @@ async fn a_reservation_that_has_ended_or_never_was_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_true_cost_beyond_what_a_reservation_may_come_to_changes_nothing() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60), most: tokens(10) };
+    let keep = Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None };
+    store.ask(&question(&[Charge { cost: tokens(5), ..limit("a") }]), &keep).await.expect("decided");
+    assert_eq!(settle(&store, 1, 11).await, SettleReply::Beyond(tokens(10)));
+    assert_eq!(left(&store, "a").await, 5);
+    assert_eq!(settle(&store, 1, 10).await, settled(10, 0, 0));
+}
+
+#[tokio::test]
 async fn what_settles_ends_when_the_reservation_would() {
     let server = Server::start();
     let store = store(&server);
@@ -108,7 +121,7 @@ async fn fifty_reservations_that_nobody_settles_stall_a_share_of_fifty_no_longer
     let limit = charge("a", tokens(50), Duration::from_secs(1), tokens(50));
     let ask = async || decide(&store, std::slice::from_ref(&limit)).await;
     for id in 1..=50 {
-        let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(30) };
+        let hold = NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(30), most: MicroTokens(u64::MAX) };
         let keep = Keep { beside: Beside { hold: Some(hold), slot: None }, attempt: None };
         let said = store.ask(&question(std::slice::from_ref(&limit)), &keep).await;
         assert!(matches!(said, Ok(Said::First { reply: Reply::Decided(Decision { allowed: true, .. }), .. })), "{said:?}");
@@ -219,7 +232,7 @@ async fn a_reservation_is_not_released_and_a_slot_is_not_settled() {
     memory.finish(now, &genesis(number)).expect("taken");
     let all = [Charge { cost: tokens(5), ..limit("a") }, slots(1, HOUR)];
     let question = question(&all);
-    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60) };
+    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60), most: MicroTokens(u64::MAX) };
     let beside = Beside { hold: Some(hold), slot: Some(HoldId::from_bits(2)) };
     assert!(take(&store, 2, Some(hold), &all).await.allowed);
     assert!(matches!(memory.decide_beside(now, &question, &beside), Reply::Decided(Decision { allowed: true, .. })));
@@ -237,7 +250,7 @@ async fn settling_gives_the_slots_back_too() {
     let store = store(&server);
     begin(&store).await.expect("begun");
     let both = [Charge { cost: tokens(5), ..limit("a") }, slots(1, HOUR)];
-    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60) };
+    let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60), most: MicroTokens(u64::MAX) };
     assert!(take(&store, 2, Some(hold), &both).await.allowed);
     assert!(!take(&store, 3, None, &[slots(1, HOUR)]).await.allowed);
     assert_eq!(settle(&store, 1, 2).await, settled(2, 3, 0), "slots are no part of what is returned");

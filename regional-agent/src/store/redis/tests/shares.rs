@@ -60,7 +60,10 @@ impl Pair {
     /// The same answer of both to an estimate.
     fn reserve(&mut self, charge: &Charge, id: u128) {
         let question = question(std::slice::from_ref(charge));
-        let beside = Beside { hold: Some(NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(600) }), slot: None };
+        let beside = Beside {
+            hold: Some(NewHold { id: HoldId::from_bits(id), life: Duration::from_secs(600), most: MicroTokens(u64::MAX) }),
+            slot: None,
+        };
         let expected = self.memory.decide_beside(self.now, &question, &beside);
         let got = self.runtime.block_on(self.redis.ask(&question, &Keep { beside, attempt: None }));
         assert_eq!(got, Ok(Said::First { reply: expected, remembered: true }));
