@@ -56,17 +56,25 @@ function lease(region, remaining) {
   return remaining > 0 ? `ends in ${span(remaining)}` : 'ended';
 }
 
+/** A store's clock that is further from all others opens other windows than they do. */
+const FAR_MS = 10_000;
+
 /**
  * @param {any} region
  * @returns {[string, string][]}
  */
 function about(region) {
   const store = region.store.kind || 'not reported';
+  const ahead = region.clock_ahead_ms ?? 0;
+  const side = ahead > 0 ? 'ahead of' : 'behind';
+  /** @type {[string, string][]} */
+  const clock = Math.abs(ahead) < FAR_MS ? [] : [['clock of store', `${span(Math.abs(ahead))} ${side} every other`]];
   return [
     ['store', region.store.kind && !region.store.healthy ? `${store}, unreachable` : store],
     ['agent', region.agents.join(', ') || 'none yet'],
     ['session', String(region.session)],
     ['weight', String(region.weight)],
     ['policies', `version ${region.policies}`],
+    ...clock,
   ];
 }

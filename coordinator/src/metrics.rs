@@ -135,6 +135,9 @@ fn regions(registry: &mut Registry, regions: &[RegionState]) {
     seconds_family(registry, "region_heartbeat_age", "Since the last heartbeat; known to the leader", ages);
     let leases = regions.iter().filter(|r| r.state != "unknown").map(|r| (of(r), seconds(r.horizon_ms)));
     seconds_family(registry, "region_lease_remaining", "Until the lease ends; known to the leader", leases);
+    let ahead = regions.iter().filter_map(|r| Some((of(r), r.clock_ahead_ms? as f64 / 1_000.0)));
+    let help = "By how much the clock of the region's store is ahead of the nearest one of another live region";
+    seconds_family(registry, "region_store_clock_ahead", help, ahead);
     let healthy = regions.iter().filter(|r| !r.store.kind.is_empty()).map(|r| (of(r), f64::from(u8::from(r.store.healthy))));
     family(registry, "region_store_healthy", "1 if the region's store answered its agent", healthy);
 }

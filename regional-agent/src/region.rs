@@ -154,7 +154,8 @@ impl Region {
             eager: Notify::new(),
             lease_gate: tokio::sync::Mutex::new(()),
             dated: watch::Sender::new(Number::default()),
-            seat: Mutex::new(OwnSeat::new(identity)),
+            // without randomness no session is opened, and so nobody has a seat
+            seat: Mutex::new(OwnSeat::new(getrandom::u64().unwrap_or_default())),
             seat_soon: Notify::new(),
             seat_gate: tokio::sync::Mutex::new(()),
             spends_by_itself: AtomicBool::new(false),

@@ -2,9 +2,6 @@
 
 mod compose;
 mod notice;
-mod turn;
-
-pub use self::turn::keep_trying;
 
 use self::compose::compose;
 use crate::coordinators::{Coordinators, SendError};
@@ -94,7 +91,6 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
         if matches!(outcome, Err(BeatError::Store(LeaseError::Store(_)))) {
             notice::tell(region, coordinators).await;
         }
-        turn::give_way(region, &outcome).await;
         region.metrics.heartbeat(&outcome);
         let went = match &outcome {
             Ok(true) => Outcome::GaveUp,
@@ -190,6 +186,7 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
         Err(e) => return Err(reopen_after(region, session, e).await),
     };
     beat.store.excesses = drawn.excesses;
+    beat.clock.shown = drawn.time;
     let answer = coordinators.send(&beat).await?;
     let received = region.clock.now();
     if region.is_unplugged() {

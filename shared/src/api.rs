@@ -161,9 +161,8 @@ pub struct HotSubject {
 pub struct AgentState {
     /// Its name.
     pub agent: String,
-    /// Which of the region's seats it has, from 1; none without one, or if it is not known yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seat: Option<u32>,
+    /// From 1; no other agent that lives has the same.
+    pub seat: u64,
     /// True of the one that renews the region's lease.
     pub renews: bool,
 }
@@ -266,7 +265,7 @@ pub struct Regions {
 }
 
 /// One region as the coordinator sees it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionState {
     /// Its name.
     pub region: String,
@@ -285,12 +284,27 @@ pub struct RegionState {
     pub renewed_by: Option<String>,
     /// Its store.
     pub store: StoreStatus,
-    /// `leased`, `floor`, or `conflict`: two stores serve it, and their agents' sessions overtake each other.
+    /// `leased` or `floor`.
     pub mode: String,
     /// Its part of all floors that are split by weight.
     pub weight: u32,
     /// Version of the policy set that it has confirmed.
     pub policies: u64,
+    /// By how much its store's clock is ahead of that of the live region whose clock is nearest; behind, if negative.
+    #[serde(default)]
+    pub clock_ahead_ms: Option<i64>,
+}
+
+/// A store's clock that is further from all others than this opens other windows than they do.
+pub const CLOCKS_FAR_APART_MS: u64 = 10_000;
+
+impl RegionState {
+    /// What is wrong with its store's clock, if it is far from all others.
+    pub fn clock_alarm(&self) -> Option<String> {
+        let ahead = self.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() >= CLOCKS_FAR_APART_MS)?;
+        let side = if ahead > 0 { "ahead of" } else { "behind" };
+        Some(format!("its store's clock is {} s {side} that of every other region", ahead.unsigned_abs() / 1_000))
+    }
 }
 
 /// `GET /v1/budgets`.

@@ -153,6 +153,9 @@ pub struct ClockReport {
     /// When the reports were read; absent without an echo.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub read: Option<Reading>,
+    /// What the store's clock showed when the number was drawn; absent of a clock that nobody sets.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<StoreTime>,
     /// Forward steps of the store's clock; absent until there was one.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<ObservedSteps>,

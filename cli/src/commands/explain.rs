@@ -164,6 +164,7 @@ mod tests {
             mode: "leased".into(),
             weight: 1,
             policies: 1,
+            clock_ahead_ms: None,
         };
         Explanation {
             agent: Some(CheckAnswer { decision: "allow".into(), limits: vec![limit], slot: None, reservation: None }),

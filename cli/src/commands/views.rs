@@ -143,6 +143,9 @@ fn region_cells(region: &RegionState) -> [Cell; 10] {
     };
     let mode = if region.mode == mode_name(quorate_shared::api::DecisionMode::Leased) { Tone::Good } else { Tone::Attention };
     let (store, store_tone) = match region.store.healthy {
+        true if region.clock_alarm().is_some() => {
+            (format!("{}, {}", region.store.kind, region.clock_alarm().unwrap_or_default()), Tone::Bad)
+        }
         true => (region.store.kind.clone(), Tone::Plain),
         false if region.store.kind.is_empty() => ("-".to_owned(), Tone::Plain),
         false => (format!("{}, unreachable", region.store.kind), Tone::Bad),
@@ -428,8 +431,14 @@ mod tests {
             mode: "floor".into(),
             weight: 1,
             policies: 4,
+            clock_ahead_ms: None,
         };
-        let text = regions_text(&Regions { regions: vec![region] }, Paint::NONE);
+        let healthy = StoreStatus { healthy: true, ..region.store.clone() };
+        let ahead = |ms| RegionState { store: healthy.clone(), clock_ahead_ms: Some(ms), ..region.clone() };
+        let text = |region| regions_text(&Regions { regions: vec![region] }, Paint::NONE);
+        assert!(text(ahead(3_600_000)).contains("redis, its store's clock is 3600 s ahead of that of every other region"));
+        assert!(text(ahead(-60_000)).contains("60 s behind") && !text(ahead(9_000)).contains("clock"));
+        let text = text(region);
         assert!(
             text.contains("expired") && text.contains("never") && text.contains("redis, unreachable") && text.contains("a, b (renews)"),
             "{text}"

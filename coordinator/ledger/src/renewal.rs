@@ -90,6 +90,7 @@ impl Ledger {
         session.agent.clone_from(&beat.agent);
         session.others.clone_from(&beat.others);
         session.store.clone_from(&beat.store);
+        session.shown = beat.clock.shown.map(|shown| (shown, at));
         session.take_steps(beat.clock.steps, at);
         Ok(())
     }

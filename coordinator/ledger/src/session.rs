@@ -6,7 +6,7 @@ use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{Number, ObservedSteps, Office, PoliciesInForce, Stamp, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
-use quorate_shared::time::{Drift, LeaderTime, WindowLabel};
+use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
@@ -73,6 +73,9 @@ pub(crate) struct Session {
     pub others: Vec<String>,
     /// For display.
     pub store: StoreReport,
+    /// What the store's clock showed at the last heartbeat, and the date of that; for display.
+    #[serde(default)]
+    pub shown: Option<(StoreTime, LeaderTime)>,
     /// Steps of the store's clock as last reported.
     #[serde(default)]
     steps_reported: Option<ObservedSteps>,
@@ -137,6 +140,7 @@ impl Session {
             agent,
             others: Vec::new(),
             store,
+            shown: None,
             steps_reported: None,
             steps: LastHour::default(),
         }
@@ -311,6 +315,7 @@ impl Session {
         if !mistake::made(Mistake::PromiseKeptOverOffice) {
             self.lend_horizon = None;
         }
+        self.shown = None;
         self.steps.forget_dates(first);
     }
 

@@ -9,7 +9,7 @@ use quorate_shared::api::{BudgetShare, BudgetState, BudgetWindow, CapacityTokens
 use quorate_shared::heartbeat::{Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Policy;
-use quorate_shared::time::LeaderTime;
+use quorate_shared::time::{LeaderTime, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -55,7 +55,19 @@ impl Ledger {
             mode: if state == "live" { "leased" } else { "floor" }.to_owned(),
             weight: self.policies.active.set.regions.get(name).map_or(0, |r| r.weight),
             policies: session.map_or(0, Session::confirmed_policies),
+            clock_ahead_ms: self.clock_ahead_ms(name),
         }
+    }
+
+    /// How far a region's store clock is ahead of that of the live region whose clock is nearest. Heartbeats are under way
+    /// for a while, so what is less than a second says nothing.
+    fn clock_ahead_ms(&self, name: &RegionName) -> Option<i64> {
+        let live = self.regions.iter().filter(|(_, session)| !session.expired);
+        let offset = |(shown, at): (StoreTime, LeaderTime)| i128::from(shown.as_micros()) - i128::from(at.as_micros());
+        let (own, others): (Vec<_>, Vec<_>) = live.filter_map(|(r, s)| Some((r, offset(s.shown?)))).partition(|(r, _)| *r == name);
+        let (_, own) = own.first()?;
+        let nearest = others.iter().map(|(_, other)| own - other).min_by_key(|ahead| ahead.abs())?;
+        i64::try_from(nearest / 1_000).ok()
     }
 
     /// Until the leader takes everything back.
@@ -170,4 +182,29 @@ fn in_window(share: BudgetShare, units: &WindowUnits, known: &UnitShare) -> Budg
 
 pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+
+    #[test]
+    fn a_clock_is_compared_with_the_nearest_of_the_others() {
+        let mut world = World::new(100, 1_000_000);
+        let beat = |world: &mut World, region, ms: u64, shown: u64| {
+            let mut heartbeat = world.heartbeat(region, 0, MicroTokens::ZERO);
+            heartbeat.clock.shown = Some(StoreTime::from_micros(shown * 1_000));
+            world.send(region, ms, heartbeat);
+        };
+        beat(&mut world, "eu", 1_000, 50_000);
+        let ahead = |world: &World| world.ledger.regions(None).regions.iter().map(|r| r.clock_ahead_ms).collect::<Vec<_>>();
+        assert_eq!(ahead(&world), [None, None], "nobody to compare it with");
+        beat(&mut world, "us", 1_500, 50_480);
+        assert_eq!(ahead(&world), [Some(20), Some(-20)]);
+        beat(&mut world, "us", 2_000, 3_650_000);
+        assert_eq!(ahead(&world), [Some(-3_599_000), Some(3_599_000)]);
+        let alarms = world.ledger.regions(None).regions.iter().map(|r| r.clock_alarm()).collect::<Vec<_>>();
+        assert!(alarms[1].as_ref().is_some_and(|alarm| alarm.contains("3599 s ahead")), "{alarms:?}");
+    }
 }

@@ -13,6 +13,10 @@ use quorate_shared::policy::Shape;
 use quorate_shared::time::WindowLabel;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// For so long after its last heartbeat a region whose lease has ended vouches for the window that it was in.
+const VOUCHES: Duration = Duration::from_secs(24 * 3600);
 
 /// The budgets of one policy that count the same way.
 pub(crate) type Kind = (PolicyName, u64);
@@ -54,11 +58,30 @@ impl Ledger {
                 let newest = session.windows.entry(kind.clone()).or_default();
                 *newest = (*newest).max(open.label);
             }
-            let live = self.regions.values().filter(|s| !s.expired);
-            if let Some(oldest) = live.filter_map(|s| s.windows.get(&kind)).min().copied() {
+            if let Some(oldest) = self.left_by_all(&kind) {
                 self.close(kind, oldest);
             }
         }
+    }
+
+    /// The oldest window that a live region is in, but none that only one clock says has begun: a single region whose clock
+    /// is far ahead takes nobody along. One that was heard of late vouches for what it was in then.
+    fn left_by_all(&self, kind: &Kind) -> Option<WindowLabel> {
+        let oldest = self.regions.values().filter(|s| !s.expired).filter_map(|s| s.windows.get(kind)).min()?;
+        let of_late = |s: &&Session| !s.expired || self.clock.at.since(s.last) <= VOUCHES;
+        let vouched = second_newest(self.regions.values().filter(of_late), kind)?;
+        Some(*oldest.min(&vouched))
+    }
+
+    /// True if a region's window is beyond the one after the newest that two live regions have reached: its clock is far
+    /// ahead. It has its floor there, which is its own in every window, and is granted nothing, so nothing is to be
+    /// remembered until others come there.
+    fn is_far_ahead(&self, region: &RegionName, budget: &BudgetId, label: WindowLabel) -> bool {
+        let kind = kind(budget);
+        let others = self.regions.iter().filter(|(name, s)| *name != region && !s.expired);
+        let Some(newest) = others.filter_map(|(_, s)| s.windows.get(&kind)).max().copied() else { return false };
+        let Some(terms) = self.policies.active_terms(budget) else { return false };
+        terms.limit.window_at(terms.limit.end_of(newest)).is_some_and(|after| label > after)
     }
 
     /// Closes the windows of a kind before `label`: nothing of them is granted any more.
@@ -89,6 +112,9 @@ impl Ledger {
     /// Demand for units of the window that the region is in.
     pub(crate) fn take_unit_report(&mut self, report: &Report, beat: &Heartbeat) {
         let Some(label) = self.window_of(&beat.region, &report.budget) else { return };
+        if self.is_far_ahead(&beat.region, &report.budget, label) {
+            return;
+        }
         let Some((floors, _)) = self.window_terms(&report.budget, label) else { return };
         let spent = spent_of(beat, &report.budget, label);
         let floor = floors.get(&beat.region).copied().unwrap_or_default();
@@ -261,6 +287,13 @@ impl Ledger {
     }
 }
 
+/// The newest window that two of these regions have reached; of one that is alone, its own.
+fn second_newest<'a>(sessions: impl Iterator<Item = &'a Session>, kind: &Kind) -> Option<WindowLabel> {
+    let mut windows: Vec<WindowLabel> = sessions.filter_map(|s| s.windows.get(kind)).copied().collect();
+    windows.sort_unstable_by(|a, b| b.cmp(a));
+    windows.get(1).or(windows.first()).copied()
+}
+
 /// `Σ max(f, granted, spent) ≤ R` of one window.
 fn check_window(id: &BudgetId, window: &Window, floors: &Floors, limit: MicroTokens) -> Result<(), Violation> {
     // floors beyond the limit on purpose are a term of the bound, not a fault
@@ -276,8 +309,8 @@ fn check_window(id: &BudgetId, window: &Window, floors: &Floors, limit: MicroTok
 }
 
 /// Units wanted in one lease at `demand` in each `period`, in whole units, and at least `largest`.
-pub(crate) fn ahead(demand: MicroTokens, largest: MicroTokens, lease: std::time::Duration, period: std::time::Duration) -> MicroTokens {
-    let micros = |span: std::time::Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+pub(crate) fn ahead(demand: MicroTokens, largest: MicroTokens, lease: Duration, period: Duration) -> MicroTokens {
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
     let wanted = demand.scale_floor(micros(lease), micros(period)).min(demand);
     let whole = wanted.0.div_ceil(MicroTokens::TOKEN.0).saturating_mul(MicroTokens::TOKEN.0);
     MicroTokens(whole).max(largest)

@@ -299,11 +299,34 @@ fn a_region_that_lost_count_is_told_what_it_used_at_most() {
 }
 
 #[test]
+fn one_clock_that_is_far_ahead_takes_nobody_along() {
+    let mut world = World::new(fixed(100), 200_000);
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    world.renew(&mut eu, 0, 1);
+    world.renew(&mut us, 0, 1);
+    us.window = 100;
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), None, "it has its floor there");
+    assert_eq!(granted(&world.renew(&mut eu, 200, 1)), Some(80), "and the others go on where they are");
+    // the others are cut off, and it alone is live
+    world.now_ms += 10_000;
+    let alone = world.renew(&mut us, 0, 1);
+    assert_eq!(alone.clock_at_least, StoreTime::ZERO, "nothing was closed");
+    let back = world.renew(&mut eu, 200, 1);
+    assert_eq!((back.clock_at_least, granted(&back)), (StoreTime::ZERO, Some(80)));
+    // once the others are there too
+    eu.window = 100;
+    world.renew(&mut eu, 0, 1);
+    assert_eq!(granted(&world.renew(&mut us, 200, 1)), Some(80));
+    assert_eq!(world.renew(&mut us, 200, 1).clock_at_least, window(100).start());
+}
+
+#[test]
 fn a_closed_window_stays_closed() {
     let mut world = World::new(fixed(100), 200_000);
     let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
     world.renew(&mut eu, 0, 1);
     (eu.window, us.window) = (3, 3);
+    world.renew(&mut eu, 0, 1);
     assert!(granted(&world.renew(&mut us, 100, 1)).is_some());
     us.window = 4;
     us.spent = 0;

@@ -151,6 +151,7 @@ impl Draws {
             }),
             store: StoreReport { kind: "k".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport {
+                shown: None,
                 read: self.maybe(|d| Reading { after: d.span(), lag: d.span() }),
                 steps: self.maybe(|d| ObservedSteps { observer: d.few(), steps: Steps { count: d.number(), total: d.span() } }),
             },

@@ -8,7 +8,7 @@ use quorate_shared::heartbeat::{
     Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, Reading, Report, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
-use quorate_shared::time::{Drift, LeaderTime};
+use quorate_shared::time::{Drift, LeaderTime, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
@@ -80,6 +80,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         policies: Some(1),
         reports: reports.to_vec(),
         clock: ClockReport {
+            shown: Some(StoreTime::from_micros(seq)),
             read: echo.map(|_| Reading { after: Duration::from_millis(900), lag: Duration::from_millis(50) }),
             steps: Some(ObservedSteps { observer: u64::MAX, steps: Steps { count: seq, total: Duration::from_secs(seq) } }),
         },

@@ -195,6 +195,7 @@ impl LeaseBook {
             reports: account.reports,
             spent,
             clock: ClockReport {
+                shown: None,
                 read: self.applied.map(|_| Reading { after: now.since(self.received), lag: Duration::ZERO }),
                 steps: None,
             },

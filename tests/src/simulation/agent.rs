@@ -7,7 +7,6 @@ use super::seat::Seat;
 use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::demand::DemandTracker;
-use quorate_limiter::election::AgentId;
 use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
@@ -77,9 +76,9 @@ enum Step {
 }
 
 impl Agent {
-    pub(super) fn new(observer: u64, predecessor: Option<AgentId>) -> Self {
+    pub(super) fn new(observer: u64) -> Self {
         Self {
-            seat: Seat::new(AgentId(observer), predecessor),
+            seat: Seat::new(observer),
             book: None,
             table: Arc::new(PolicyTable::empty()),
             charges: Vec::new(),
