@@ -70,6 +70,16 @@ impl Coordinators {
         }
     }
 
+    /// True if a coordinator answers, and knows a leader.
+    pub async fn are_reached(&self) -> bool {
+        for base in &self.urls {
+            if self.client.get(format!("{base}/readyz")).send().await.is_ok_and(|response| response.status().is_success()) {
+                return true;
+            }
+        }
+        false
+    }
+
     async fn post(&self, base: &str, beat: &Heartbeat) -> Result<Answer, SendError> {
         let unanswered = |why: String| SendError::Unanswered(format!("{base}: {why}"));
         let url = format!("{base}/v1/regions/{}/heartbeat", beat.region);

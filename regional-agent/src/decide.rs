@@ -382,3 +382,17 @@ pub(crate) fn policy_decision(matched: Matched, mode: DecisionMode, decision: Op
     let Matched { policy, charge, reach, .. } = matched;
     PolicyDecision { policy, limit: charge.limit, cost: charge.cost, reach, enforced: charge.enforced, mode, decision }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_for_what_the_store_knows_leaves_half_of_the_time_to_ask_it_again() {
+        let now = Instant::now();
+        let budget = Duration::from_millis(50);
+        let longest = within(now + budget);
+        assert!(longest <= budget / 2, "{longest:?}");
+        assert_eq!((within(now), within(now + Duration::from_secs(3_600))), (Duration::ZERO, HEARS));
+    }
+}

@@ -57,6 +57,7 @@ impl Region {
             let soonest = soonest(refused, &lacking, &aside);
             return self.with_aside(question, ToppedUp::nothing(soonest));
         };
+        self.keep_aside(taken);
         let (mut of_aside, mut of_store) = (aside.limits.into_iter(), decided.limits.into_iter());
         let both = refused.limits.iter().zip(&lacking).filter_map(|(before, lacks)| match lacks {
             true => of_aside.next().map(|limit| together(*before, limit)),

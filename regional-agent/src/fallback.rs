@@ -9,7 +9,7 @@ use quorate_shared::policy::OnStoreFailure;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long policies that are open let everything pass, if nothing else is said.
+/// How long policies that are open let everything pass, if neither they nor the agent's configuration say so.
 pub const OPEN_FOR: Duration = Duration::from_secs(60);
 
 /// How a policy answers without the store.
@@ -43,7 +43,7 @@ pub struct Fallbacks {
 }
 
 impl Fallbacks {
-    /// Policies that are open let pass for so long.
+    /// Policies that are open, and do not say for how long, let pass for so long.
     pub const fn new(open_for: Duration) -> Self {
         Self { open_for, told: AtomicBool::new(false) }
     }
@@ -52,12 +52,14 @@ impl Fallbacks {
     ///
     /// Where it is closed because it asks for emergency, or is open no longer, what is set aside may decide.
     pub fn of(&self, asked: OnStoreFailure, enforced: bool, failing_for: Duration) -> Fallback {
-        let left = self.open_for.saturating_sub(failing_for);
-        match asked {
-            _ if !enforced => Fallback::Open(None),
-            OnStoreFailure::Open if !left.is_zero() => Fallback::Open(Some(left)),
-            OnStoreFailure::Open | OnStoreFailure::Emergency | OnStoreFailure::Closed => Fallback::Closed,
-        }
+        let span = match asked {
+            _ if !enforced => return Fallback::Open(None),
+            OnStoreFailure::Open => self.open_for,
+            OnStoreFailure::OpenFor(span) => span,
+            OnStoreFailure::Emergency | OnStoreFailure::Closed => Duration::ZERO,
+        };
+        let left = span.saturating_sub(failing_for);
+        if left.is_zero() { Fallback::Closed } else { Fallback::Open(Some(left)) }
     }
 
     /// The store answers: the next failure begins anew.
@@ -69,7 +71,7 @@ impl Fallbacks {
 
     /// True the first time that a policy which is open lets nothing pass any more.
     fn has_closed(&self, asked: OnStoreFailure, answer: Fallback) -> bool {
-        asked == OnStoreFailure::Open && answer == Fallback::Closed && !self.told.swap(true, Ordering::Relaxed)
+        asked.opens() && answer == Fallback::Closed && !self.told.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -151,6 +153,8 @@ mod tests {
         assert_eq!(of(OnStoreFailure::Open, true, 0), Fallback::Open(Some(10 * SECOND)));
         assert_eq!(of(OnStoreFailure::Open, true, 9), Fallback::Open(Some(SECOND)));
         assert_eq!(of(OnStoreFailure::Open, true, 10), Fallback::Closed);
+        assert_eq!(of(OnStoreFailure::OpenFor(30 * SECOND), true, 29), Fallback::Open(Some(SECOND)), "as the policy says");
+        assert_eq!(of(OnStoreFailure::OpenFor(3 * SECOND), true, 3), Fallback::Closed);
         for asked in [OnStoreFailure::Open, OnStoreFailure::Emergency, OnStoreFailure::Closed] {
             assert_eq!(of(asked, false, 3_600), Fallback::Open(None));
         }

@@ -3,19 +3,20 @@
 //! Every agent looks at the region's store now and then, in one script. By it the agent that renews keeps its lock,
 //! any other sees whether that one is still there, and all see each other.
 
+mod shares;
+
 use crate::following::Followed;
 use crate::region::{Region, State};
 use crate::store::StoreError;
-use crate::store::look::{AGENT_LIFE, Bid, Leased, Look, Looked, Peer};
+use crate::store::look::{Bid, Leased, Look, Looked, Peer};
 use quorate_limiter::election::{AgentId, Watch, life};
 use quorate_limiter::pace::Hurry;
-use quorate_limiter::regional_reports::{Part, RegionalReports, Share};
+use quorate_limiter::regional_reports::RegionalReports;
+use quorate_limiter::turn::Turn;
 use quorate_shared::api::AgentState;
-use quorate_shared::heartbeat::{Holding, MOST_AGENTS, Report};
-use quorate_shared::names::BudgetId;
+use quorate_shared::heartbeat::{MOST_AGENTS, Number};
 use quorate_shared::time::LocalTime;
-use quorate_shared::units::MicroTokens;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -54,9 +55,15 @@ pub(crate) struct Presence {
     pub alone_until: LocalTime,
     /// The length of the region's lease.
     pub lease: Duration,
+    /// The newest response applied, as last shown, and since when.
+    applied: (Number, LocalTime),
+    /// True if this agent follows a lease that nobody renews, and reaches a coordinator itself.
+    pub reaches: bool,
+    pub turn: Turn,
+    /// True from when this agent gives up its turn until the store knows.
+    pub gives_back: bool,
     /// True once this agent has said that it leaves.
     pub leaves: bool,
-    seat: Option<u64>,
     peers: Vec<Peer>,
     /// How often this agent has wished for a heartbeat, and each of the others, as last seen.
     urges: u64,
@@ -80,8 +87,11 @@ impl Presence {
             elected: false,
             alone_until: LocalTime::ZERO,
             lease: USUAL_LEASE,
+            applied: (Number::default(), LocalTime::ZERO),
+            reaches: false,
+            turn: Turn::default(),
+            gives_back: false,
             leaves: false,
-            seat: None,
             peers: Vec::new(),
             urges: 0,
             urged: BTreeMap::new(),
@@ -98,15 +108,41 @@ impl Presence {
         !self.peers.is_empty()
     }
 
+    /// True if one of the other agents reaches a coordinator.
+    pub fn is_succeeded(&self) -> bool {
+        self.peers.iter().any(|peer| peer.reaches)
+    }
+
+    /// True if nobody has renewed the region's lease for a part of it.
+    pub fn is_silent(&self, now: LocalTime) -> bool {
+        now.since(self.applied.1) >= self.lease / 4
+    }
+
     /// Between two looks.
     fn every(&self) -> Duration {
         let most = if self.has_peers() || !self.elected { AMONG_OTHERS } else { ALONE };
         most.min(life(self.lease) / 4)
     }
 
-    fn bid(&self) -> Bid {
+    fn bid(&self, now: LocalTime) -> Bid {
         let life = life(self.lease);
-        Bid { free: true, none: self.watch.takes_none(life), challenged: self.watch.challenged(life), predecessor: self.predecessor }
+        Bid {
+            free: self.turn.stands(now, self.lease),
+            none: self.watch.takes_none(life),
+            challenged: self.watch.challenged(life),
+            predecessor: self.predecessor,
+            gives_back: self.gives_back,
+        }
+    }
+
+    /// A look that was answered at `now` showed this of the region's lease.
+    fn saw(&mut self, leased: &Leased, now: LocalTime) {
+        let applied = leased.sight.applied;
+        if self.applied.0 != applied {
+            self.applied = (applied, now);
+        }
+        self.turn.saw(applied);
+        self.lease = leased.renewal.as_ref().map_or(self.lease, |renewal| renewal.lease);
     }
 
     /// Names of the other agents.
@@ -114,13 +150,13 @@ impl Presence {
         self.peers.iter().take(MOST_AGENTS).map(|peer| peer.name.clone()).collect()
     }
 
-    /// All agents of the region, by their seats.
-    pub fn agents(&self, own_name: &str) -> Vec<AgentState> {
+    /// All agents of the region, by their names.
+    pub fn agents(&self, own_name: &str, seats: &BTreeMap<AgentId, u32>) -> Vec<AgentState> {
         let renewing = self.watch.lock().and_then(|lock| lock.holder);
-        let state = |id, seat, name: &str| AgentState { agent: name.to_owned(), seat, renews: renewing == Some(id) };
-        let mut all: Vec<AgentState> = self.peers.iter().map(|peer| state(peer.id, peer.seat, &peer.name)).collect();
-        all.extend(self.seat.map(|seat| state(self.me, seat, own_name)));
-        all.sort_by_key(|agent| agent.seat);
+        let state = |id, name: &str| AgentState { agent: name.to_owned(), seat: seats.get(&id).copied(), renews: renewing == Some(id) };
+        let mut all: Vec<AgentState> = self.peers.iter().map(|peer| state(peer.id, &peer.name)).collect();
+        all.push(state(self.me, own_name));
+        all.sort_by(|a, b| a.agent.cmp(&b.agent));
         all
     }
 
@@ -203,7 +239,10 @@ impl Region {
         let presence = &mut state.presence;
         let every = presence.every();
         presence.watch.saw(looked.lock, presence.me, sent, received, every * 2);
-        (presence.seat, presence.peers) = (Some(looked.seat), looked.peers.clone());
+        presence.peers = looked.peers.clone();
+        if let Some(leased) = &looked.lease {
+            presence.saw(leased, received);
+        }
         let elected = looked.lock.is_some_and(|lock| lock.holder == Some(presence.me));
         let (urged, was_elected) = (presence.is_urged(), std::mem::replace(&mut presence.elected, elected));
         if elected {
@@ -228,6 +267,7 @@ impl Region {
         }
         state.shelved = looked.lease.as_ref().and_then(|leased| leased.shelf.clone());
         if !was_elected {
+            presence.turn.begins(sent);
             let turn = looked.lock.map(|lock| lock.token);
             tracing::info!(region = %self.name, agent = self.agent, turn, "this agent renews the region's lease");
             self.elected.notify_one();
@@ -242,9 +282,6 @@ impl Region {
         }
         if let Some(leased) = leased {
             state.count_in(leased.sight.drawn.session);
-            if let Some(renewal) = &leased.renewal {
-                state.presence.lease = renewal.lease;
-            }
         }
         if let Some(followed) = &mut state.followed {
             followed.saw(leased, sent, received);
@@ -257,7 +294,7 @@ impl Region {
 
     /// Another agent renews from now on, as far as this one knows.
     pub(crate) fn follow(&self, state: &mut State, now: LocalTime) {
-        state.presence.elected = false;
+        (state.presence.elected, state.presence.gives_back) = (false, false);
         (state.book, state.upcoming, state.broken) = (None, None, false);
         state.followed = Some(Followed::new(now));
         if !state.claims.conflict() {
@@ -311,32 +348,6 @@ impl Region {
             tracing::warn!(region = %self.name, %error, "the region's other agents will notice by themselves that this one has left");
         }
     }
-
-    /// The reports of the whole region for a heartbeat of `session`, with this agent's `own`. `None` if it is alone.
-    pub(crate) async fn regional_reports(&self, session: u64, own: Vec<Report>) -> Result<Vec<Report>, StoreError> {
-        let (alone, forget) = {
-            let presence = &mut self.state.lock().presence;
-            (!presence.has_peers() && presence.reports.is_empty(session), std::mem::take(&mut presence.gone))
-        };
-        if alone {
-            return Ok(own);
-        }
-        let shares = self.store.reports(&forget).await?;
-        let presence = &mut self.state.lock().presence;
-        let living: BTreeSet<AgentId> = presence.peers.iter().map(|peer| peer.id).collect();
-        let mut parts = vec![Part { agent: presence.me, lives: true, reports: own }];
-        for (agent, text) in shares {
-            let lives = living.contains(&agent);
-            match serde_json::from_str::<Share>(&text) {
-                Ok(share) if share.session == session && agent != presence.me => parts.push(Part { agent, lives, reports: share.reports }),
-                _ => {}
-            }
-            if !lives && agent != presence.me {
-                presence.gone.push(agent);
-            }
-        }
-        Ok(presence.reports.merge(session, parts))
-    }
 }
 
 impl State {
@@ -351,9 +362,9 @@ impl State {
         Look {
             me: presence.me,
             name,
-            seat: presence.seat,
             urges: presence.urges,
-            bid: if presence.leaves { Bid::default() } else { presence.bid() },
+            reaches: presence.reaches && follows,
+            bid: if presence.leaves { Bid::default() } else { presence.bid(now) },
             reports,
             known: self.followed.as_ref().and_then(Followed::known),
         }
@@ -363,29 +374,5 @@ impl State {
         let Self { demand, followed, table, .. } = self;
         let held = followed.iter().flat_map(|followed| followed.holdings.keys());
         demand.hurry(now, |budget| table.terms(budget).map(|t| t.limit.period()), held) != Hurry::None
-    }
-
-    /// What this agent has to report to the one that renews, if that has changed.
-    fn share(&mut self, now: LocalTime) -> Option<String> {
-        let held: BTreeMap<BudgetId, Holding> = self.followed.as_ref().map(|f| f.holdings.clone()).unwrap_or_default();
-        let reports = self.own_reports(now, |budget| held.contains_key(budget));
-        let share = Share { session: self.counting_in, reports };
-        let old = now.since(self.presence.shared_at) >= AGENT_LIFE / 2;
-        let text = serde_json::to_string(&share).ok().filter(|text| old || *text != self.presence.shared)?;
-        (self.presence.shared, self.presence.shared_at) = (text.clone(), now);
-        Some(text)
-    }
-
-    /// What this agent has to say of the budgets in use. Where there are others, its part of what is worth
-    /// a word is smaller.
-    pub fn own_reports(&mut self, now: LocalTime, told_anyway: impl Fn(&BudgetId) -> bool) -> Vec<Report> {
-        let agents = u64::try_from(self.presence.peers.len()).unwrap_or(u64::MAX).saturating_add(1);
-        let Self { demand, table, .. } = self;
-        let period = |budget: &BudgetId| table.terms(budget).map(|t| t.limit.period());
-        let worth = |budget: &BudgetId| match told_anyway(budget) {
-            true => None,
-            false => table.terms(budget).map(|t| t.limit.amount(t.floor).saturating_sub(t.limit.amount(t.lendable))),
-        };
-        demand.reports(now, period, |budget| worth(budget).map(|least| MicroTokens(least.0 / agents)))
     }
 }

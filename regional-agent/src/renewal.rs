@@ -2,6 +2,9 @@
 
 mod compose;
 mod notice;
+mod turn;
+
+pub use self::turn::keep_trying;
 
 use self::compose::compose;
 use crate::coordinators::{Coordinators, SendError};
@@ -91,6 +94,7 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
         if matches!(outcome, Err(BeatError::Store(LeaseError::Store(_)))) {
             notice::tell(region, coordinators).await;
         }
+        turn::give_way(region, &outcome).await;
         region.metrics.heartbeat(&outcome);
         let went = match &outcome {
             Ok(true) => Outcome::GaveUp,

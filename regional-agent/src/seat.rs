@@ -4,16 +4,19 @@
 //! is set aside for it is spent in two cases: where the store alone would refuse, so that nothing of a floor lies
 //! idle, and while the store cannot be asked.
 
+use crate::identity::Identity;
 use crate::region::{Region, State};
 use crate::store::LeaseError;
 
 use quorate_limiter::decision::{Charge, Decision, LimitDecision};
+use quorate_limiter::election::AgentId;
 use quorate_limiter::hold::HoldId;
 use quorate_limiter::reserve::Reserve;
-use quorate_limiter::seats::{AgentId, Given, SeatAnswer, SeatWatch, SeatWord};
+use quorate_limiter::seats::{Given, SeatAnswer, SeatWatch, SeatWord};
 use quorate_shared::api::SeatStatus;
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,6 +32,8 @@ const JITTER_MICROS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct OwnSeat {
     me: AgentId,
+    /// An earlier life of this agent, which is over, until the store has heard so.
+    predecessor: Option<AgentId>,
     reserve: Option<Reserve>,
     /// The number of the seats under which it was last confirmed.
     born: u64,
@@ -40,9 +45,10 @@ pub(crate) struct OwnSeat {
 }
 
 impl OwnSeat {
-    /// Of an agent that begins: it has none. `me` was drawn at random.
-    pub fn new(me: u64) -> Self {
-        Self { me: AgentId(me), reserve: None, born: 0, watch: SeatWatch::default(), genesis: None, slept_micros: 0, drift: Drift::MAX }
+    /// Of an agent that begins: it has none.
+    pub fn new(identity: Identity) -> Self {
+        let Identity { me, predecessor } = identity;
+        Self { me, predecessor, reserve: None, born: 0, watch: SeatWatch::default(), genesis: None, slept_micros: 0, drift: Drift::MAX }
     }
 
     /// The reserve, if it may be used at `now`. A machine that slept has a new clock (R6).
@@ -56,13 +62,19 @@ impl OwnSeat {
 
     /// Nothing is known of the seats any more, and none is had: the cluster is another.
     pub fn forget(&mut self) {
-        *self = Self { slept_micros: self.slept_micros, ..Self::new(self.me.0) };
+        let identity = Identity { me: self.me, predecessor: self.predecessor };
+        *self = Self { slept_micros: self.slept_micros, ..Self::new(identity) };
     }
 
     /// Nothing was ever admitted in this region, says a response that brought these sets. `None`: its store has lost its
     /// state since.
     pub fn note_genesis(&mut self, first: Option<PoliciesInForce>) {
         self.genesis = first;
+    }
+
+    /// Which seat each agent of the region has, as far as it is known.
+    pub fn by_agent(&self) -> BTreeMap<AgentId, u32> {
+        self.watch.by_agent()
     }
 
     /// Windows that begin up to then may have been used without the store.
@@ -127,14 +139,14 @@ impl Region {
         own.drift = drift;
         let asked = self.clock.now();
         let (born, settles, lapsed) = (own.born, own.watch.settles(asked, drift), own.watch.lapsed(asked, drift));
-        let (me, genesis) = (own.me, own.genesis == Some(sets));
+        let (me, predecessor, genesis) = (own.me, own.predecessor, own.genesis == Some(sets));
         let held = own.usable(asked, self.clock.slept_micros());
         let holds = held.as_ref().map(|reserve| (reserve.seat(), born));
         let goes_by = own.reserve.as_ref().map_or(sets, |reserve| reserve.table().in_force());
         let clock = own.reserve.as_ref().map_or(StoreTime::ZERO, |reserve| reserve.clock(asked));
         // without randomness no session is opened either, and so nobody has a seat
         let born = getrandom::u64().unwrap_or_default();
-        Some((asked, SeatWord { me, predecessor: None, goes_by, clock, seats, holds, genesis, born, settles, lapsed }))
+        Some((asked, SeatWord { me, predecessor, goes_by, clock, seats, holds, genesis, born, settles, lapsed }))
     }
 
     fn take_seat(&self, call: &SeatWord, answer: &SeatAnswer, asked: LocalTime, received: LocalTime) {
@@ -143,6 +155,7 @@ impl Region {
         let own = &mut *own;
         own.watch.saw(&answer.seats, answer.in_force, received);
         own.genesis = own.genesis.filter(|_| !call.genesis);
+        own.predecessor = None;
         own.born = answer.seats.born;
         let goes_on = |reserve: &Reserve| answer.given == Given::Still && Some(reserve.seat()) == answer.seat;
         let had = own.reserve.take().filter(goes_on);
@@ -182,12 +195,19 @@ impl Region {
     }
 
     /// Decides charges by what is set aside for this agent; `None` if it may not be used, or there is nothing for one
-    /// of them. What is taken with `keep` can be given back.
+    /// of them. What is taken with `keep` is to be given back or kept.
     pub(crate) fn decide_aside(&self, charges: &[Charge], keep: bool) -> Option<(Decision, HoldId)> {
         let mut own = self.seat.lock();
         let drift = own.drift;
         let now = self.clock.now();
         own.usable(now, self.clock.slept_micros())?.decide(now, charges, drift, keep)
+    }
+
+    /// What was taken stays taken.
+    pub(crate) fn keep_aside(&self, taken: HoldId) {
+        if let Some(reserve) = &mut self.seat.lock().reserve {
+            reserve.keep(self.clock.now(), taken);
+        }
     }
 
     /// Gives back what was taken.

@@ -123,6 +123,9 @@ impl Agent {
         let (looking, looks) = (region.clone(), agent.ending.clone());
         agent.looking.spawn(async move { presence::keep_looking(&looking, looks).await });
         agent.looking.close();
+        let coordinators = Arc::new(coordinators);
+        let (trying, tried, tries) = (region.clone(), coordinators.clone(), agent.closing.clone());
+        agent.tasks.spawn(async move { renewal::keep_trying(&trying, &tried, tries).await });
         agent.tasks.spawn(async move { renewal::keep_renewing(&region, &coordinators, period, stop).await });
         agent.tasks.close();
         Ok(agent)

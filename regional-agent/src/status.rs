@@ -65,7 +65,7 @@ impl Region {
     /// What `GET /v1/status` says.
     pub fn status(&self) -> AgentStatus {
         let now = self.clock.now();
-        let (failing_for, seat) = (self.store.failing_for(), self.seat_status());
+        let (failing_for, seat, seats) = (self.store.failing_for(), self.seat_status(), self.seat.lock().by_agent());
         let mut state = self.state.lock();
         let hot = hot_subjects(&mut state, now);
         let left = |until: LocalTime| millis(until.since(now));
@@ -79,7 +79,7 @@ impl Region {
         AgentStatus {
             region: self.name.to_string(),
             agent: self.agent.clone(),
-            agents: state.presence.agents(&self.agent),
+            agents: state.presence.agents(&self.agent, &seats),
             mode: mode.to_owned(),
             session: lease.as_ref().map_or(0, |lease| lease.session),
             seq: lease.as_ref().map_or(0, |lease| lease.seq),

@@ -161,8 +161,9 @@ pub struct HotSubject {
 pub struct AgentState {
     /// Its name.
     pub agent: String,
-    /// From 1; no other agent that lives has the same.
-    pub seat: u64,
+    /// Which of the region's seats it has, from 1; none without one, or if it is not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seat: Option<u32>,
     /// True of the one that renews the region's lease.
     pub renews: bool,
 }
@@ -265,7 +266,7 @@ pub struct Regions {
 }
 
 /// One region as the coordinator sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionState {
     /// Its name.
     pub region: String,
@@ -284,7 +285,7 @@ pub struct RegionState {
     pub renewed_by: Option<String>,
     /// Its store.
     pub store: StoreStatus,
-    /// `leased` or `floor`.
+    /// `leased`, `floor`, or `conflict`: two stores serve it, and their agents' sessions overtake each other.
     pub mode: String,
     /// Its part of all floors that are split by weight.
     pub weight: u32,

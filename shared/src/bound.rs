@@ -66,7 +66,7 @@
 //! 13. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};
-use crate::text::ShareText;
+use crate::text::{DurationText, ShareText};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -280,6 +280,10 @@ fn emergency(policy: &Policy) -> Assessed {
 fn fail_open(policy: &Policy) -> Assessed {
     match policy.on_store_failure {
         OnStoreFailure::Open => unbounded("fail-open", "on-store-failure is open: a region without its store admits everything"),
+        OnStoreFailure::OpenFor(span) => {
+            let span = DurationText(span);
+            unbounded("fail-open", format!("on-store-failure is open: a region without its store admits everything for {span}"))
+        }
         OnStoreFailure::Closed | OnStoreFailure::Emergency => {
             zero("fail-open", "a region without its store admits no more than was set aside for that")
         }

@@ -127,6 +127,7 @@ const FIELDS: &[Case] = &[
     ),
     ("on-store-failure: closed\n    emergency: 5%", &["6:16: /policies/0/emergency: of no use where `on-store-failure` is `closed`"]),
     ("emergency: 101%", &["5:16: /policies/0/emergency: 101% is more than the whole"]),
+    ("on-store-failure: {open: 0s}", &["5:30: /policies/0/on-store-failure/open: 0s is not between 1s and 1d"]),
     ("on-store-failure: fail-open", &["5:23: /policies/0/on-store-failure: expected `emergency`, `open` or `closed`, found `fail-open`"]),
     (
         "on-store-failure: Closed",

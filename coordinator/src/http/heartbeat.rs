@@ -1,5 +1,6 @@
 //! `POST /v1/regions/{region}/heartbeat`: the agents' protocol.
 
+use super::claims::Sender;
 use super::refusal::Refusal;
 use super::{App, body, leader, roles};
 use crate::forward::Forwardable;
@@ -55,7 +56,7 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
     let credential = parts.extensions.get::<roles::Caller>().map_or("anonymous", |caller| &caller.name);
     let lease = app.node.read(|ledger| ledger.founding().map_or(Duration::ZERO, |founding| founding.lease));
     app.claims.check(&heartbeat, credential, lease, Instant::now())?;
-    let (region, nonce) = (heartbeat.region.clone(), heartbeat.nonce);
+    let sender = Sender::of(&heartbeat);
     let _turn = app.room.proposal().await?;
     // R1 is held in the log; here it spares the log what a repeated heartbeat would cost
     if let Some(newest) = app.node.read(|ledger| ledger.overtaken(&heartbeat)) {
@@ -72,8 +73,8 @@ async fn answer(app: &App, date: Option<(Office, LeaderTime)>, forwardable: Forw
                 tracing::error!(budgets, first, "an internal check of the ledger failed: nothing is granted of these budgets");
             }
             if matches!(answer, Answer::Renewed(_)) {
-                app.ailing.recovered(&region);
-                app.claims.renewed(region, nonce, credential, Instant::now());
+                app.ailing.recovered(sender.region());
+                app.claims.renewed(sender, credential, Instant::now());
             }
             app.events.wake();
             Ok((HeartbeatResult::of(&answer), Json(answer).into_response()))

@@ -8,6 +8,7 @@ use axum::extract::State;
 use quorate_ledger::Ledger;
 use quorate_shared::api::{Bounds, Cluster, Member, Regions};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Each region's session; `unknown` without the leader's clock.
 pub async fn regions(State(app): State<Arc<App>>) -> Json<Regions> {
@@ -40,6 +41,7 @@ pub fn regions_here(app: &App) -> Regions {
     let mut regions = app.node.read(|ledger| ledger.regions(now));
     if now.is_some() {
         app.ailing.show(&mut regions);
+        app.claims.show(&mut regions, Instant::now());
     }
     regions
 }

@@ -26,6 +26,7 @@ pub mod slots;
 pub mod step_watch;
 pub mod store;
 mod telling;
+pub mod turn;
 mod unit_grants;
 pub mod use_log;
 pub mod window;

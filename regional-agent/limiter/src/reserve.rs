@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a seat may be used without being confirmed.
-pub const SEAT_LIFE: Duration = Duration::from_secs(600);
+pub const SEAT_LIFE: Duration = Duration::from_secs(3_600);
 
 /// For so long a charge can be given back.
 const GIVEN_BACK: Duration = Duration::from_secs(60);
@@ -155,7 +155,7 @@ impl Reserve {
 
     /// Decides charges, all or nothing over those that are enforced, by what is set aside for this seat. `None` if
     /// it may not be used now, or nothing of one of these budgets is set aside. What is taken with `keep` can be
-    /// [given back](Self::give_back).
+    /// [given back](Self::give_back) or [kept](Self::keep), soon.
     pub fn decide(&mut self, now: LocalTime, charges: &[Charge], drift: Drift, keep: bool) -> Option<(Decision, HoldId)> {
         if !self.is_held(now) || charges.is_empty() {
             return None;
@@ -178,6 +178,12 @@ impl Reserve {
     pub fn look(&mut self, now: LocalTime, charges: &[Charge], drift: Drift) -> Option<Decision> {
         let free: Vec<Charge> = charges.iter().map(|charge| Charge { cost: MicroTokens::ZERO, ..charge.clone() }).collect();
         self.decide(now, &free, drift, false).map(|(decision, _)| decision)
+    }
+
+    /// What was taken stays taken, since the request was admitted: it must not take room until it could be given back
+    /// no more, or the seat would not refill.
+    pub fn keep(&mut self, now: LocalTime, taken: HoldId) {
+        self.store.close_hold(self.clock.now(now), taken);
     }
 
     /// Gives back what was taken, since the request was refused after all.

@@ -9,13 +9,10 @@ mod watch;
 pub use keeper::SeatKeeper;
 pub use watch::SeatWatch;
 
+use crate::election::AgentId;
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::time::StoreTime;
 use std::collections::BTreeMap;
-
-/// One life of an agent, drawn at random.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AgentId(pub u64);
 
 /// One agent's seat, as the store has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub struct Seats {
     /// Drawn at random when the store began to keep them.
     pub born: u64,
     /// True if nobody has a seat that is not here: the store has kept them for as long as a seat may be used, or
-    /// nobody ever had one before.
+    /// nobody ever had one before, or each seat that there is was here at once.
     pub settled: bool,
     /// By agent.
     pub entries: BTreeMap<AgentId, SeatEntry>,
@@ -47,7 +44,7 @@ pub struct Seats {
 pub struct SeatWord {
     /// Who asks.
     pub me: AgentId,
-    /// An earlier life of this agent, which is over.
+    /// An earlier life of this agent, which is over: its seat is free.
     pub predecessor: Option<AgentId>,
     /// By which sets it goes: of a seat that is given to it, those in force in the store.
     pub goes_by: PoliciesInForce,

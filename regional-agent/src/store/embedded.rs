@@ -80,7 +80,7 @@ impl Embedded {
     /// See [`super::Store::look`]. Nobody else is there.
     pub fn look(&self, look: &Look) -> Looked {
         let lock = Lock { token: 1, holder: Some(look.me), beats: 0 };
-        Looked { lock: Some(lock), seat: 1, ..Looked::default() }
+        Looked { lock: Some(lock), ..Looked::default() }
     }
 
     /// See [`super::Store::draw_seq`].

@@ -17,10 +17,10 @@ pub struct Look {
     pub me: AgentId,
     /// Its name, for people.
     pub name: String,
-    /// The seat that it had.
-    pub seat: Option<u64>,
     /// How often it has wished that a heartbeat were sent before its time.
     pub urges: u64,
+    /// True if nobody renews the lease, and it reaches a coordinator itself.
+    pub reaches: bool,
     /// When it takes the lock; who holds it keeps it.
     pub bid: Bid,
     /// Its share of the region's reports, if it has changed.
@@ -40,6 +40,8 @@ pub struct Bid {
     pub challenged: Option<Lock>,
     /// If this agent holds it: an earlier life of the one that looks.
     pub predecessor: Option<AgentId>,
+    /// Never: if this agent has it, it gives it back.
+    pub gives_back: bool,
 }
 
 /// What an agent sees.
@@ -49,8 +51,6 @@ pub struct Looked {
     pub time: Option<StoreTime>,
     /// Who renews, with what the look itself did to it.
     pub lock: Option<Lock>,
-    /// The seat that the agent has from now on: no other agent that lives has it.
-    pub seat: u64,
     /// The region's lease; none before its first session, or after a loss of state.
     pub lease: Option<Leased>,
     /// The region's other agents.
@@ -75,10 +75,10 @@ pub struct Leased {
 pub struct Peer {
     /// Which.
     pub id: AgentId,
-    /// Its seat.
-    pub seat: u64,
     /// See [`Look::urges`].
     pub urges: u64,
+    /// See [`Look::reaches`].
+    pub reaches: bool,
     /// Its name.
     pub name: String,
 }

@@ -80,11 +80,18 @@ fn a_step_gives_a_flow_its_refill_a_share_its_count_and_a_window_nothing() {
 
 #[test]
 fn what_has_no_number_is_said_to_have_none() {
+    let for_a_time = Policy { on_store_failure: OnStoreFailure::OpenFor(Duration::from_secs(30)), ..enforced() };
     let open = Policy { on_store_failure: OnStoreFailure::Open, ..enforced() };
     let observed = Policy { mode: Mode::Observe, ..enforced() };
     let canary = Policy { mode: Mode::Canary(PartsPerMillion(100_000)), ..enforced() };
     let broken = Circumstances { alarm: Some("p: 3 exceeds 2".into()), ..quiet() };
-    let cases = [("fail-open", open, quiet()), ("observe", observed, quiet()), ("observe", canary, quiet()), ("alarm", enforced(), broken)];
+    let cases = [
+        ("fail-open", open, quiet()),
+        ("fail-open", for_a_time, quiet()),
+        ("observe", observed, quiet()),
+        ("observe", canary, quiet()),
+        ("alarm", enforced(), broken),
+    ];
     for (name, policy, now) in cases {
         let bound = bound(&policy, &now);
         assert_eq!((bound.overshoot_bound, bound.overshoot_per_period, bound.unbounded), (None, None, true), "{name}");

@@ -368,10 +368,19 @@ pub enum OnStoreFailure {
     /// Decide in the process from a share that was carved out of the floor.
     #[default]
     Emergency,
-    /// Allow for a time, and then as [`Self::Emergency`]. The bound says `unbounded`.
+    /// Allow for as long as the agent is set up to, and then as [`Self::Emergency`]. The bound says `unbounded`.
     Open,
+    /// The same, for so long.
+    OpenFor(Duration),
     /// 503.
     Closed,
+}
+
+impl OnStoreFailure {
+    /// True if it allows for a time.
+    pub const fn opens(self) -> bool {
+        matches!(self, Self::Open | Self::OpenFor(_))
+    }
 }
 
 /// Whether refusals are enforced.
@@ -436,7 +445,7 @@ impl Policy {
     }
 
     fn fails_open(&self) -> bool {
-        self.on_store_failure == OnStoreFailure::Open
+        self.on_store_failure.opens()
     }
 
     /// The same, refusing what `next` refuses too (R9).
@@ -445,9 +454,11 @@ impl Policy {
         if self.mode.enforced_part().0 < next.mode.enforced_part().0 {
             self.mode = next.mode;
         }
-        if self.fails_open() {
-            self.on_store_failure = next.on_store_failure;
-        }
+        self.on_store_failure = match (self.on_store_failure, next.on_store_failure) {
+            (OnStoreFailure::OpenFor(one), OnStoreFailure::OpenFor(other)) => OnStoreFailure::OpenFor(one.min(other)),
+            (one, other) if one.opens() => other,
+            (one, _) => one,
+        };
         self
     }
 
@@ -536,6 +547,16 @@ pub(super) mod tests {
             emergency: PartsPerMillion(0),
             mode: Mode::Enforce,
         }
+    }
+
+    #[test]
+    fn one_that_is_open_gives_way_to_one_that_is_not_and_to_one_that_is_so_for_less_long() {
+        let answers = |answer| Policy { on_store_failure: answer, ..policy("p", 1, &[]) };
+        let both = |one, other| answers(one).as_strict_as(&answers(other)).on_store_failure;
+        let open_for = |seconds| OnStoreFailure::OpenFor(Duration::from_secs(seconds));
+        assert_eq!(both(open_for(30), OnStoreFailure::Emergency), OnStoreFailure::Emergency);
+        assert_eq!(both(OnStoreFailure::Closed, open_for(30)), OnStoreFailure::Closed);
+        assert_eq!([both(open_for(30), open_for(60)), both(open_for(60), open_for(30))], [open_for(30); 2]);
     }
 
     #[test]

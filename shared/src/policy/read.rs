@@ -28,8 +28,10 @@ mod overrides;
 use super::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
 use crate::located::{Fields, Located, Mistake, Node, Report, Value, Warning};
 use crate::names::{PolicyName, RegionName};
+use crate::settings;
 use crate::units::{MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Policies in a set at most.
 pub const MAX_POLICIES: usize = 10_000;
@@ -223,6 +225,10 @@ fn cost(fields: &Fields<'_>, limit: Option<Limit>, overrides: Option<&[Override]
 }
 
 fn on_store_failure(at: &Located<'_>) -> Option<OnStoreFailure> {
+    if let Value::Map(_) = at.value() {
+        let span = settings::duration_in(Duration::from_secs(1)..=Duration::from_secs(24 * 3600));
+        return at.fields(&["open"])?.required("open").and_then(span).map(OnStoreFailure::OpenFor);
+    }
     at.word(&[("emergency", OnStoreFailure::Emergency), ("open", OnStoreFailure::Open), ("closed", OnStoreFailure::Closed)])
 }
 

@@ -68,7 +68,7 @@ fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
     if !policy.overrides.is_empty() {
         fields.push(("overrides", Node::list(policy.overrides.iter().map(|one| overriding(one, keys)))));
     }
-    fields.push(("on-store-failure", Node::text(on_store_failure(policy.on_store_failure))));
+    fields.push(("on-store-failure", on_store_failure(policy.on_store_failure)));
     if policy.on_store_failure != OnStoreFailure::Closed {
         fields.push(("emergency", share(policy.emergency)));
     }
@@ -141,11 +141,12 @@ fn overriding(of: &Override, keys: Keys) -> Node {
     Node::map([("subject", subject), ("limit", Node::map(limit(of.limit, keys)))])
 }
 
-const fn on_store_failure(answer: OnStoreFailure) -> &'static str {
+fn on_store_failure(answer: OnStoreFailure) -> Node {
     match answer {
-        OnStoreFailure::Emergency => "emergency",
-        OnStoreFailure::Open => "open",
-        OnStoreFailure::Closed => "closed",
+        OnStoreFailure::Emergency => Node::text("emergency"),
+        OnStoreFailure::Open => Node::text("open"),
+        OnStoreFailure::OpenFor(span) => Node::map([("open", Node::text(DurationText(span).to_string()))]),
+        OnStoreFailure::Closed => Node::text("closed"),
     }
 }
 
@@ -272,6 +273,7 @@ mod tests {
         let answer = prop_oneof![
             part().prop_map(|part| (OnStoreFailure::Emergency, part)),
             part().prop_map(|part| (OnStoreFailure::Open, part)),
+            (1..=86_400u64, part()).prop_map(|(seconds, part)| (OnStoreFailure::OpenFor(Duration::from_secs(seconds)), part)),
             Just((OnStoreFailure::Closed, PartsPerMillion(0))),
         ];
         let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];

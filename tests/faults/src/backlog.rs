@@ -16,6 +16,27 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Budgets in each heartbeat.
 const REPORTS: u8 = 3;
 
+/// Agents of each region that do not renew, and are named by the one that does.
+const OTHERS: usize = 9;
+
+/// Clients that ask for views without a pause.
+pub const VIEWERS: usize = 100;
+
+/// What they ask for.
+pub const PAGES: &[&str] = &["/v1/budgets?limit=1000&sort=demand", "/v1/regions", "/v1/bound"];
+
+/// The names of so many regions.
+pub fn names(regions: usize) -> Vec<RegionName> {
+    (0..regions).map(|n| format!("r{n}").parse().expect("a name")).collect()
+}
+
+/// The policy set whose budgets they report.
+pub fn policies(names: &[RegionName]) -> String {
+    let listed: Vec<String> = names.iter().map(|name| format!("{name}: {{agents: {}}}", 1 + OTHERS)).collect();
+    let limit = "{algorithm: token-bucket, rate: 100000/s, burst: 100000}";
+    format!("regions: {{{}}}\npolicies:\n- name: bucket\n  per: [tenant]\n  limit: {limit}\n", listed.join(", "))
+}
+
 /// What became of heartbeats.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -35,6 +56,12 @@ impl Figures {
     /// So many of a thousand took no longer.
     pub fn per_mille(&self, n: usize) -> Duration {
         self.renewed.get((self.renewed.len() * n / 1_000).min(self.renewed.len().saturating_sub(1))).copied().unwrap_or_default()
+    }
+
+    /// What part of all heartbeats renewed something.
+    pub fn share(&self) -> f64 {
+        let all = self.renewed.len() + self.stale + self.refused + self.unanswered;
+        self.renewed.len() as f64 / all.max(1) as f64
     }
 
     /// Renewed in a second.
@@ -137,6 +164,7 @@ impl Session {
         };
         let echo = *self.echo.lock().unwrap_or_else(PoisonError::into_inner);
         Heartbeat {
+            others: (1..=OTHERS).map(|n| format!("other-{n}")).collect(),
             echo,
             policies: Some(1),
             reports: (1..=REPORTS).map(report).collect(),

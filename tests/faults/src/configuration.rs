@@ -13,7 +13,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 pub const HEARTBEAT: Duration = Duration::from_millis(300);
 
 /// Agents in each region, unless somebody says otherwise.
-pub const AGENTS: usize = 1;
+pub const AGENTS: usize = 2;
 
 /// Tokens in a second of the policy `bucket`, in all regions together.
 pub const RATE: u32 = 40;

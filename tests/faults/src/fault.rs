@@ -56,10 +56,14 @@ pub enum Fault {
     StoreMute(&'static str),
     /// The same: connections are reset once.
     StoreResets(&'static str),
-    /// SIGKILL to the first agent of a region.
-    AgentKilled(&'static str),
-    /// SIGSTOP to the first agent of a region.
-    AgentPaused(&'static str),
+    /// SIGKILL to the agent of a region that renews its lease.
+    RenewingAgentKilled(&'static str),
+    /// SIGSTOP to the agent of a region that renews its lease.
+    RenewingAgentPaused(&'static str),
+    /// SIGKILL to an agent of a region that follows another one.
+    FollowingAgentKilled(&'static str),
+    /// SIGSTOP to an agent of a region that follows another one.
+    FollowingAgentPaused(&'static str),
 }
 
 /// A trickle: less than two regions' heartbeats need.
@@ -95,8 +99,10 @@ impl Fault {
             Self::StoreSilent(region),
             Self::StoreMute(region),
             Self::StoreResets(region),
-            Self::AgentKilled(region),
-            Self::AgentPaused(region),
+            Self::RenewingAgentKilled(region),
+            Self::RenewingAgentPaused(region),
+            Self::FollowingAgentKilled(region),
+            Self::FollowingAgentPaused(region),
         ]
     }
 
@@ -123,8 +129,10 @@ impl fmt::Display for Fault {
             | Self::StoreSilent(region)
             | Self::StoreMute(region)
             | Self::StoreResets(region)
-            | Self::AgentKilled(region)
-            | Self::AgentPaused(region) => write!(f, " {region}"),
+            | Self::RenewingAgentKilled(region)
+            | Self::RenewingAgentPaused(region)
+            | Self::FollowingAgentKilled(region)
+            | Self::FollowingAgentPaused(region) => write!(f, " {region}"),
             _ => Ok(()),
         }
     }
@@ -155,13 +163,19 @@ impl Fault {
                 UnderWay { killed, ..UnderWay::default() }
             }
             Self::StoreKilled(region) => killed(system, Place::Store(region)),
-            Self::AgentKilled(region) => killed(system, Place::Agent(region, 1)),
+            Self::RenewingAgentKilled(region) | Self::FollowingAgentKilled(region) => {
+                let agent = self.agent_of(system, region).await;
+                killed(system, agent)
+            }
             Self::LeaderPaused => {
                 let leader = Place::Coordinator(leader(system).await);
                 paused(system, leader)
             }
             Self::StorePaused(region) => paused(system, Place::Store(region)),
-            Self::AgentPaused(region) => paused(system, Place::Agent(region, 1)),
+            Self::RenewingAgentPaused(region) | Self::FollowingAgentPaused(region) => {
+                let agent = self.agent_of(system, region).await;
+                paused(system, agent)
+            }
             Self::DiskFull => spoiled(system, leader(system).await, Failure::Full),
             Self::DiskFails => spoiled(system, leader(system).await, Failure::Sync),
             Self::FollowerDiskFails => {
@@ -187,6 +201,14 @@ impl Fault {
                 UnderWay { troubles, ..UnderWay::default() }
             }
         }
+    }
+
+    /// The agent that one of those of agents means; the only one, where there is no other.
+    async fn agent_of(self, system: &System, region: &str) -> Place {
+        let agents = system.agents(region);
+        let renewing = system.renewing_agent(region).await.unwrap_or(agents[0]);
+        let follows = matches!(self, Self::FollowingAgentKilled(_) | Self::FollowingAgentPaused(_));
+        agents.into_iter().find(|agent| follows && *agent != renewing).unwrap_or(renewing)
     }
 
     /// Of those that are troubles of the network.

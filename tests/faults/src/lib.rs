@@ -4,7 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `system`, `configuration`, `places` | three coordinators, three regions with agents and a Redis each |
-//! | `process`, `ports`, `wait` | processes, their ports, and waiting for what they say |
+//! | `process`, `ports`, `wait`, `pulse` | processes, their ports, waiting for what they say, and how late the machine is |
 //! | `proxy`, `weather`, `callers` | the network between them, and who is calling |
 //! | `disk`, `disk.c` | a disk that is full, or fails to flush |
 //! | `fault`, `scenario` | what goes wrong, one by one and by seed |
@@ -34,6 +34,7 @@ pub mod post;
 pub mod process;
 pub mod proxy;
 pub mod published;
+pub mod pulse;
 pub mod run;
 pub mod scenario;
 pub mod system;

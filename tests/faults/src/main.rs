@@ -5,11 +5,10 @@
 use clap::Parser;
 use futures_util::FutureExt;
 use quorate_faults::alone::Alone;
-use quorate_faults::backlog::{Viewers, measure};
+use quorate_faults::backlog::{PAGES, VIEWERS, Viewers, measure, names, policies};
 use quorate_faults::fault::Fault;
 use quorate_faults::run::{Report, failed, run};
 use quorate_faults::scenario::Scenario;
-use quorate_shared::names::RegionName;
 use std::panic::AssertUnwindSafe;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -98,21 +97,12 @@ async fn main() -> ExitCode {
 /// Agents of a region whose heartbeats all arrive, though one of them renews for all.
 const ALL: usize = 10;
 
-/// Clients that ask for views without a pause.
-const VIEWERS: usize = 100;
-
-/// What they ask for.
-const PAGES: &[&str] = &["/v1/budgets?limit=1000&sort=demand", "/v1/regions", "/v1/bound"];
-
 /// How long each measurement takes.
 const SPAN: Duration = Duration::from_secs(10);
 
 async fn backlog(regions: usize) -> ExitCode {
-    let names: Vec<RegionName> = (0..regions).map(|n| format!("r{n}").parse().expect("a name")).collect();
-    let listed: Vec<String> = names.iter().map(|name| format!("{name}: {{}}")).collect();
-    let limit = "{algorithm: token-bucket, rate: 100000/s, burst: 100000}";
-    let text = format!("regions: {{{}}}\npolicies:\n- name: bucket\n  per: [tenant]\n  limit: {limit}\n", listed.join(", "));
-    let coordinator = Alone::start(&text).await;
+    let names = names(regions);
+    let coordinator = Alone::start(&policies(&names)).await;
     println!("{regions} regions, 3 budgets in each heartbeat, {SPAN:?} each");
     for (agents, viewers) in [(1, 0), (1, VIEWERS), (ALL, 0), (ALL, VIEWERS)] {
         let hammering = Viewers::of(&coordinator.url(), PAGES, viewers);

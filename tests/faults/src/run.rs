@@ -5,15 +5,13 @@ use crate::configuration::{LEASE, RATE};
 use crate::fault::UnderWay;
 use crate::load::Load;
 use crate::published::Published;
+use crate::pulse::{self, Pulse};
 use crate::scenario::Scenario;
 use crate::system::System;
 use crate::told::{Limit, Outcome, Told};
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 /// Between two questions for the published bound.
@@ -45,7 +43,7 @@ pub struct Report {
     pub broken: Vec<String>,
     /// What must not be on a machine that has time for this.
     pub slow: Vec<String>,
-    /// By how much the machine woke this program up too late, at worst.
+    /// By how much the machine woke this program up too late, at worst, once all had healed.
     pub machine_late: Duration,
 }
 
@@ -62,6 +60,7 @@ pub async fn run(scenario: &Scenario, agents: usize) -> Report {
     load.wander(scenario.seed);
     let notes = play(scenario, &mut system, &mut published).await;
     let healed = Instant::now();
+    pulse.forget();
     system.wait_until_leased(Some(healed)).await;
     let leased_after = healed.elapsed();
     load.settle();
@@ -154,44 +153,16 @@ fn slow(report: &Report, scenario: &Scenario) -> Vec<String> {
     late.into_iter().chain(little).chain(disk).collect()
 }
 
-/// Wakes up again and again, to see how late the machine lets it.
-struct Pulse {
-    worst: Arc<AtomicU64>,
-    task: JoinHandle<()>,
-}
-
-impl Pulse {
-    const BEAT: Duration = Duration::from_millis(20);
-
-    fn begin() -> Self {
-        let worst = Arc::<AtomicU64>::default();
-        let seen = worst.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                let begun = Instant::now();
-                tokio::time::sleep(Self::BEAT).await;
-                let late = begun.elapsed().saturating_sub(Self::BEAT);
-                seen.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
-            }
-        });
-        Self { worst, task }
-    }
-
-    fn worst(&self) -> Duration {
-        Duration::from_micros(self.worst.load(Ordering::Relaxed))
-    }
-}
-
-impl Drop for Pulse {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Report {
     /// True if nothing is wrong.
     pub fn is_well(&self) -> bool {
         self.broken.is_empty() && self.slow.is_empty()
+    }
+
+    /// How long it may take on this machine, as busy as it was, until every region is leased again: a lease on one that
+    /// has time.
+    pub fn may_take(&self) -> Duration {
+        pulse::allows(LEASE, self.machine_late)
     }
 }
 

@@ -46,7 +46,7 @@ impl Scenario {
         let lasts = match fault {
             Fault::LeaderKilled | Fault::DiskFull | Fault::DiskFails | Fault::FollowerDiskFails => LEASE / 2,
             Fault::Resets | Fault::StoreResets(_) | Fault::RollingRestart => Duration::ZERO,
-            Fault::StoreKilled(_) | Fault::AgentKilled(_) => Duration::from_millis(500),
+            Fault::StoreKilled(_) | Fault::RenewingAgentKilled(_) | Fault::FollowingAgentKilled(_) => Duration::from_millis(500),
             _ => LEASE + LEASE / 2,
         };
         let name = format!("{fault}, {} ms", round_trip.as_millis());

@@ -194,6 +194,18 @@ impl System {
         self.ports.keys().copied().filter(|place| matches!(place, Place::Agent(of, _) if *of == region)).collect()
     }
 
+    /// The agent that renews a region's lease, as its agents know it; `None` if none of them says.
+    pub async fn renewing_agent(&self, region: &str) -> Option<Place> {
+        for agent in self.agents(region) {
+            let known = self.status(agent).await.map(|status| status.agents).unwrap_or_default();
+            let name = known.into_iter().find(|agent| agent.renews).map(|agent| agent.agent);
+            if let Some(found) = name.and_then(|name| self.agents(region).into_iter().find(|agent| agent.to_string() == name)) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
     /// Base URL of a process that speaks HTTP, past its proxy.
     pub fn url(&self, place: Place) -> String {
         format!("http://{}", self.ports[&place].address())

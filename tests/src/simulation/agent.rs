@@ -7,6 +7,7 @@ use super::seat::Seat;
 use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::demand::DemandTracker;
+use quorate_limiter::election::AgentId;
 use quorate_limiter::lease_book::{Account, Application, Count, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Opening, Record, Refusal, Settlement};
@@ -76,9 +77,9 @@ enum Step {
 }
 
 impl Agent {
-    pub(super) fn new(observer: u64) -> Self {
+    pub(super) fn new(observer: u64, predecessor: Option<AgentId>) -> Self {
         Self {
-            seat: Seat::new(observer),
+            seat: Seat::new(AgentId(observer), predecessor),
             book: None,
             table: Arc::new(PolicyTable::empty()),
             charges: Vec::new(),

@@ -1,5 +1,6 @@
-//! What an agent's disk remembers: the policy sets that it has read, and those in force.
+//! What an agent's disk remembers: the policy sets that it has read, those in force, and whose life it was.
 
+use quorate_limiter::election::AgentId;
 use quorate_limiter::matching::{Holder, PolicyTable};
 use quorate_shared::heartbeat::{FormerSet, PoliciesInForce, Response};
 use quorate_shared::names::{RegionName, SubjectKey};
@@ -17,9 +18,15 @@ pub struct Disk {
     former: Vec<FormerSet>,
     sets: BTreeMap<u64, Arc<PolicySet>>,
     key: Option<SubjectKey>,
+    life: Option<AgentId>,
 }
 
 impl Disk {
+    /// A life of the agent begins. Gives the one before, which is over.
+    pub fn begin(&mut self, life: AgentId) -> Option<AgentId> {
+        self.life.replace(life)
+    }
+
     /// Takes what a response brought.
     pub fn add(&mut self, response: &Response) {
         self.sets.extend(response.sets.iter().map(|set| (set.version, set.clone())));

@@ -10,6 +10,7 @@ use super::policies::{ATTRIBUTE, Place};
 use super::store::Store;
 use quorate_limiter::decision::Charge;
 use quorate_limiter::decision::LeaseView;
+use quorate_limiter::election::AgentId;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Record;
 use quorate_limiter::store::Usage;
@@ -149,7 +150,8 @@ impl Region {
     /// The agent's process begins, unless it runs, or is kept down.
     pub fn start(&mut self, observer: u64) {
         if self.agent.is_none() && !self.stopped {
-            self.agent = Some(Agent::new(observer));
+            let predecessor = self.disk.begin(AgentId(observer));
+            self.agent = Some(Agent::new(observer, predecessor));
         }
     }
 

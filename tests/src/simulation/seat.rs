@@ -4,9 +4,10 @@ use super::Micros;
 use super::policies::ATTRIBUTE;
 use super::region::{Region, Usable};
 use quorate_limiter::decision::Charge;
+use quorate_limiter::election::AgentId;
 use quorate_limiter::matching::{Holder, PolicyTable};
 use quorate_limiter::reserve::Reserve;
-use quorate_limiter::seats::{AgentId, Given, SeatAnswer, SeatWatch, SeatWord};
+use quorate_limiter::seats::{Given, SeatAnswer, SeatWatch, SeatWord};
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::time::{LocalTime, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -21,6 +22,8 @@ const LIFE: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub struct Seat {
     me: AgentId,
+    /// The life before, until the store has heard of it.
+    predecessor: Option<AgentId>,
     reserve: Option<Reserve>,
     /// The number of the seats under which it was last confirmed.
     born: u64,
@@ -41,8 +44,8 @@ pub struct Aside {
 
 impl Seat {
     /// Of an agent that begins.
-    pub fn new(me: u64) -> Self {
-        Self { me: AgentId(me), reserve: None, born: 0, watch: SeatWatch::new(LIFE), genesis: None }
+    pub fn new(me: AgentId, predecessor: Option<AgentId>) -> Self {
+        Self { me, predecessor, reserve: None, born: 0, watch: SeatWatch::new(LIFE), genesis: None }
     }
 
     /// The machine slept (R6).
@@ -74,7 +77,7 @@ impl Region {
         }
         let word = SeatWord {
             me: seat.me,
-            predecessor: None,
+            predecessor: seat.predecessor,
             goes_by: seat.reserve.as_ref().map_or(sets, |reserve| reserve.table().in_force()),
             clock: seat.reserve.as_ref().map_or(StoreTime::ZERO, |reserve| reserve.clock(asked)),
             seats,
@@ -86,6 +89,7 @@ impl Region {
         };
         let Ok(answer) = self.store.seat(now, &word) else { return };
         seat.genesis = seat.genesis.filter(|first| *first != sets);
+        seat.predecessor = None;
         seat.born = answer.seats.born;
         seat.watch.saw(&answer.seats, answer.in_force, asked);
         let had = seat.reserve.take().filter(|reserve| answer.given == Given::Still && Some(reserve.seat()) == answer.seat);

@@ -4,6 +4,7 @@ use crate::load::Load;
 use crate::records::Records;
 use crate::relay::Way;
 use crate::system::{DEMAND, FLOOR, FLOOR_BURST, Floors, HEARTBEAT, LEASE, PATIENCE, POOL, RATE, REGIONS, System};
+use quorate_faults::pulse::Pulse;
 use quorate_faults::wait::until;
 use quorate_shared::api::DecisionMode;
 use std::ops::Range;
@@ -38,14 +39,11 @@ async fn a_lender_that_is_cut_off_has_its_floor_back_after_a_lease() {
     })
     .await;
     println!("{lender} has back what it lent {:?} after the cut", load.now() - cut);
-    let apart = load.measure(2 * LEASE).await;
+    load.served(&[lender], 0.8 * FLOOR, 2 * LEASE).await;
+    load.served(&REGIONS, 0.9 * f64::from(RATE), 2 * LEASE).await;
     let records = load.stop().await;
 
     records.expect_no_overshoot();
-    let own = records.rate(lender, &apart);
-    assert!(own >= 0.8 * FLOOR, "{own} a second of {FLOOR}");
-    let together = REGIONS.iter().map(|region| records.rate(region, &apart)).sum::<f64>();
-    assert!(together >= 0.9 * f64::from(RATE), "{together} of {RATE} a second");
     let mut others = REGIONS.iter().filter(|region| **region != lender).flat_map(|region| records.in_region(region));
     let without_lease = others.find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
     assert!(without_lease.is_none(), "nobody cut it off: {without_lease:?}");
@@ -56,7 +54,7 @@ async fn cut_off(way: Way) {
     let load = Load::on(&system);
     load.set_all(DEMAND);
     system.wait_until_they_hold_the_pool(&REGIONS).await;
-    let shared = load.measure(Duration::from_secs(1)).await;
+    load.served(&REGIONS, 0.9 * f64::from(RATE), Duration::from_secs(1)).await;
 
     load.lean_on("us", &system).await;
     let asked = load.now();
@@ -70,25 +68,28 @@ async fn cut_off(way: Way) {
     system.wait_until_they_hold_the_pool(&["eu", "ap"]).await;
     println!("the others hold the pool {:?} after the cut", load.now() - cut);
     let apart = load.measure(3 * LEASE).await;
+    load.served(&["us"], 0.8 * FLOOR, LEASE).await;
+    load.served(&["eu", "ap"], 0.9 * (2.0 * FLOOR + POOL), LEASE).await;
     let seen = system.regions(1).await.expect("it answers").regions;
     let state = seen.iter().find(|region| region.region == "us").map(|region| region.state.as_str());
     assert_eq!(state, Some("expired"), "in the coordinators' eyes");
 
+    let pulse = Pulse::begin();
     system.set_way("us", Way::Open).await;
     let healed = load.now();
     system.wait_for_mode("us", "leased").await;
     let back = load.now() - healed;
     println!("leased again {back:?} after the cut healed");
-    let again = load.measure(LEASE).await;
+    assert!(back <= pulse.allows(2 * HEARTBEAT + RECONNECT), "leased again only after {back:?}");
+    // it is given more than its floor again
+    load.served(&["us"], 1.2 * FLOOR, LEASE).await;
     let records = load.stop().await;
 
     records.expect_no_overshoot();
-    assert!(back <= 2 * HEARTBEAT + RECONNECT, "leased again only after {back:?}");
     expect_modes(&records, leased_until, cut + LEASE..healed);
-    let together = |during| REGIONS.iter().map(|region| records.rate(region, during)).sum::<f64>();
-    assert!(together(&shared) >= 0.9 * f64::from(RATE), "{} of {RATE} a second before the cut", together(&shared));
-    expect_shares(&records, &apart);
-    assert!(records.rate("us", &again) >= 1.2 * FLOOR, "{} a second: it was given nothing again", records.rate("us", &again));
+    let span = (apart.end - apart.start).as_secs_f64();
+    let own = records.admitted("us", &apart) as f64;
+    assert!(own <= FLOOR * span + FLOOR_BURST, "{own} in {span} s: more than its floor and what it may save up");
 }
 
 /// `us` uses its lease for as long as it had it, and never after it must have ended. The others
@@ -105,13 +106,4 @@ fn expect_modes(records: &Records, leased_until: Duration, on_floor: Range<Durat
     let mut others = records.in_region("eu").chain(records.in_region("ap"));
     let without_lease = others.find(|r| r.mode().is_some_and(|mode| mode != DecisionMode::Leased));
     assert!(without_lease.is_none(), "nobody cut it off: {without_lease:?}");
-}
-
-fn expect_shares(records: &Records, apart: &Range<Duration>) {
-    let span = (apart.end - apart.start).as_secs_f64();
-    let own = records.admitted("us", apart) as f64;
-    assert!(own >= 0.8 * FLOOR * span, "{own} in {span} s: less than its floor");
-    assert!(own <= FLOOR * span + FLOOR_BURST, "{own} in {span} s: more than its floor and what it may save up");
-    let others = records.rate("eu", apart) + records.rate("ap", apart);
-    assert!(others >= 0.9 * (2.0 * FLOOR + POOL), "{others} a second: the others do not use what is left");
 }

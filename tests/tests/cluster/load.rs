@@ -86,6 +86,19 @@ impl Load {
         from..from + span
     }
 
+    /// Waits until these regions have together admitted `least` a second over the last `span`.
+    pub async fn served(&self, regions: &[&str], least: f64, span: Duration) {
+        let from = self.now() + span;
+        until(&format!("{regions:?} admit {least} a second"), PATIENCE, async || {
+            let now = self.now();
+            let records = self.records.lock().expect("nobody panicked");
+            let newest = records.iter().rev().take_while(|record| record.answered + 2 * span > now);
+            let admitted = newest.filter(|r| regions.contains(&r.region) && r.mode().is_some() && r.answered + span > now).count();
+            (now >= from && admitted as f64 >= least * span.as_secs_f64()).then_some(())
+        })
+        .await;
+    }
+
     /// Sends no more, waits for the answers that are under way, and gives all.
     pub async fn stop(mut self) -> Records {
         self.rates.clear();

@@ -53,11 +53,6 @@ impl Records {
         self.in_region(region).filter(|r| during.contains(&r.answered) && r.mode().is_some()).count()
     }
 
-    /// Admissions in a second, in one region, during a span of the run.
-    pub fn rate(&self, region: &str, during: &Range<Duration>) -> f64 {
-        self.admitted(region, during) as f64 / (during.end - during.start).as_secs_f64()
-    }
-
     /// Requests to one region.
     pub fn in_region(&self, region: &str) -> impl Iterator<Item = &Record> {
         self.0.iter().filter(move |r| r.region == region)

@@ -120,7 +120,7 @@ impl System {
             coordinators: BTreeMap::new(),
             agents: BTreeMap::new(),
             stores: BTreeMap::new(),
-            relays: REGIONS.map(|region| (region, relays(region))).into(),
+            relays: REGIONS.into_iter().chain(SECONDS).map(|agent| (agent, relays(agent))).collect(),
             ports,
             client: reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(2)).build().expect("a client"),
             folder,
@@ -151,7 +151,7 @@ impl System {
         }
         for agent in REGIONS.into_iter().chain(SECONDS) {
             let region = region_of(agent);
-            let coordinators: Vec<String> = self.relays[region].iter().map(|relay| format!("http://{}", relay.address())).collect();
+            let coordinators: Vec<String> = self.relays[agent].iter().map(|relay| format!("http://{}", relay.address())).collect();
             // a busy machine is no failure of the store
             let timeout = Duration::from_millis(if floors == Floors::SetAside { 500 } else { 2_000 });
             let text = format!(
@@ -240,7 +240,14 @@ impl System {
 
     /// What becomes of what a region and the coordinators send each other from now on.
     pub async fn set_way(&self, region: &str, way: Way) {
-        for relay in &self.relays[region] {
+        for agent in self.relays.keys().filter(|agent| region_of(agent) == region) {
+            self.set_way_of(agent, way).await;
+        }
+    }
+
+    /// The same of one agent alone.
+    pub async fn set_way_of(&self, agent: &str, way: Way) {
+        for relay in &self.relays[agent] {
             relay.set(way).await;
         }
     }

@@ -148,6 +148,22 @@ fn what_is_given_back_is_there_again() {
 }
 
 #[test]
+fn what_is_kept_stays_taken_and_takes_no_room_from_what_refills() {
+    let set = set(1, 1, bucket(100));
+    let mut reserve = fresh(&set);
+    for ms in [0, 1_100, 2_200] {
+        let mut kept = Vec::new();
+        while let Some((_, taken)) = reserve.decide(local(ms), &charges(&set, 1), DRIFT, true).filter(|(decision, _)| decision.allowed) {
+            reserve.keep(local(ms), taken);
+            kept.push(taken);
+        }
+        assert_eq!(kept.len(), 10, "after {ms} ms");
+        kept.into_iter().for_each(|taken| reserve.give_back(local(ms), taken));
+        assert_eq!(admits(&mut reserve, ms, &set), 0, "it is not given back any more");
+    }
+}
+
+#[test]
 fn while_a_change_is_pending_the_smaller_share_holds_and_older_sets_are_not_gone_back_to() {
     let (before, after) = (set(1, 1, bucket(100)), set(2, 1, bucket(40)));
     let mut reserve = fresh(&before);

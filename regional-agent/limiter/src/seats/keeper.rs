@@ -31,6 +31,7 @@ impl SeatKeeper {
             self.seats.entries.insert(word.me, SeatEntry { seat, beats, goes_by: word.goes_by, clock: word.clock });
             self.ever = self.ever.max(seat);
         }
+        self.seats.settled |= self.are_all_here(record, word);
         Ok(SeatAnswer { seat, given, shown: now, in_force: record.policies, seats: self.seats.clone() })
     }
 
@@ -58,6 +59,13 @@ impl SeatKeeper {
         if let Some(over) = word.predecessor {
             self.seats.entries.remove(&over);
         }
+    }
+
+    /// True if each seat that there is was found to be somebody's since the state was lost. By the sets that a response
+    /// has brought since then, whoever has another one has nothing by it.
+    fn are_all_here(&self, record: &Record, word: &SeatWord) -> bool {
+        let is_here = |seat| self.seats.entries.values().any(|entry| entry.seat == seat);
+        !record.burnt && word.goes_by == record.policies && word.seats > 0 && (1..=word.seats).all(is_here)
     }
 
     fn seat_for(&self, record: &Record, word: &SeatWord) -> (Option<u32>, Given) {

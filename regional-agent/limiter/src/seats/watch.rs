@@ -1,6 +1,7 @@
 //! What one agent may conclude from watching the seats.
 
-use super::{AgentId, SeatEntry, Seats};
+use super::{SeatEntry, Seats};
+use crate::election::AgentId;
 use crate::reserve::SEAT_LIFE;
 use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
@@ -74,6 +75,11 @@ impl SeatWatch {
     /// Windows that begin up to then may have been used by agents without the store.
     pub fn clock(&self) -> StoreTime {
         self.seen.values().map(|(entry, _)| entry.clock).max().unwrap_or_default()
+    }
+
+    /// Which seat each agent has.
+    pub fn by_agent(&self) -> BTreeMap<AgentId, u32> {
+        self.seen.iter().map(|(agent, (entry, _))| (*agent, entry.seat)).collect()
     }
 
     /// Under which number they are kept.

@@ -30,6 +30,15 @@ impl MemoryStore {
         SettleReply::Settled(settled)
     }
 
+    /// The estimates of hold `id` are what it cost: they take no room any more, and nothing of them is given back.
+    pub fn close_hold(&mut self, now: StoreTime, id: HoldId) {
+        let Some(hold) = self.holds.remove(&id).filter(|hold| hold.is_there(now) && hold.value.settled.is_none()) else { return };
+        let Some(lost_at) = self.record(now).map(|record| record.lost_at) else { return };
+        for part in &hold.value.parts {
+            self.settle_part(now, part, part.estimate, lost_at == hold.value.lost_at);
+        }
+    }
+
     /// What came of one budget; `None` of slots, which are given back. What was charged before a loss of state is not
     /// corrected.
     fn settle_part(&mut self, now: StoreTime, part: &Part, cost: MicroTokens, same_state: bool) -> Option<Outcome> {

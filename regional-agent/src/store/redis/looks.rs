@@ -74,18 +74,25 @@ impl RedisStore {
 /// Arguments of `look.lua`.
 fn looking(look: &Look, leaves: bool) -> Vec<String> {
     let flag = super::wire::flag;
-    let Bid { free, none, challenged, predecessor } = look.bid;
+    let Bid { free, none, challenged, predecessor, gives_back } = look.bid;
+    let ends = if leaves {
+        "1"
+    } else if gives_back {
+        "2"
+    } else {
+        "0"
+    };
     let dash = || "-".to_owned();
     vec![
         look.me.to_string(),
         look.name.clone(),
-        look.seat.unwrap_or(0).to_string(),
         look.urges.to_string(),
+        flag(look.reaches),
         flag(free),
         flag(none),
         challenged.map_or_else(dash, lock_text),
         predecessor.map_or_else(dash, |id| id.to_string()),
-        flag(leaves),
+        ends.to_owned(),
         look.reports.clone().unwrap_or_default(),
         look.known.map_or_else(dash, |known| format!("{} {} {}", known.applied.session, known.applied.seq, known.nonce)),
     ]
@@ -119,11 +126,10 @@ fn looked(answer: Vec<String>) -> Result<Looked, StoreError> {
     }
     let time = Some(StoreTime::from_micros(words.number()?));
     let lock = lock(&words.text()?)?;
-    let seat = words.number()?;
     let lease = if words.flag()? { Some(leased(&mut words)?) } else { None };
     let count = words.number()?;
     let peers = (0..count).map(|_| peer(&mut words)).collect::<Result<_, _>>()?;
-    Ok(Looked { time, lock, seat, lease, peers })
+    Ok(Looked { time, lock, lease, peers })
 }
 
 fn leased(words: &mut Words) -> Result<Leased, StoreError> {
@@ -138,7 +144,7 @@ fn leased(words: &mut Words) -> Result<Leased, StoreError> {
 fn peer(words: &mut Words) -> Result<Peer, StoreError> {
     let id = words.text()?;
     let id = id.parse().map_err(|_| unreadable(&id))?;
-    Ok(Peer { id, seat: words.number()?, urges: words.number()?, name: words.text()? })
+    Ok(Peer { id, urges: words.number()?, reaches: words.flag()?, name: words.text()? })
 }
 
 /// Session, newest number drawn, newest response applied, and nonce.

@@ -5,7 +5,8 @@ use super::session::Call;
 use super::wire::{self, Words, flag, policies, policies_text, unreadable};
 
 use crate::store::{LeaseError, StoreError};
-use quorate_limiter::seats::{AgentId, Given, SeatAnswer, SeatEntry, SeatWord, Seats};
+use quorate_limiter::election::AgentId;
+use quorate_limiter::seats::{Given, SeatAnswer, SeatEntry, SeatWord, Seats};
 use quorate_shared::time::StoreTime;
 
 impl RedisStore {
@@ -30,12 +31,12 @@ impl RedisStore {
 fn arguments(call: &SeatWord, leaves: bool) -> Vec<String> {
     let dash = || "-".to_owned();
     let (seat, under) = call.holds.unwrap_or_default();
-    let mut words = vec![name(call.me), policies_text(call.goes_by), call.clock.as_micros().to_string(), call.seats.to_string()];
-    words.push(call.predecessor.map_or_else(dash, name));
+    let mut words = vec![call.me.to_string(), policies_text(call.goes_by), call.clock.as_micros().to_string(), call.seats.to_string()];
+    words.push(call.predecessor.map_or_else(dash, |id| id.to_string()));
     words.extend([seat.to_string(), under.to_string(), flag(call.genesis), call.born.to_string()]);
     words.push(call.settles.map_or_else(dash, |born| born.to_string()));
     words.push(flag(leaves));
-    words.extend(call.lapsed.iter().flat_map(|(agent, entry)| [name(*agent), entry_text(entry)]));
+    words.extend(call.lapsed.iter().flat_map(|(agent, entry)| [agent.to_string(), entry_text(entry)]));
     words
 }
 
@@ -54,12 +55,8 @@ fn answer(mut words: Words) -> Result<SeatAnswer, StoreError> {
     Ok(SeatAnswer { seat, given, shown, in_force, seats: Seats { born, settled, entries } })
 }
 
-fn name(agent: AgentId) -> String {
-    format!("{:016x}", agent.0)
-}
-
 fn agent(text: &str) -> Result<AgentId, StoreError> {
-    u64::from_str_radix(text, 16).map(AgentId).map_err(|_| unreadable(text))
+    text.parse().map_err(|_| unreadable(text))
 }
 
 /// An entry as the store has it: seat, how often it was written, the clock, and the sets gone by.

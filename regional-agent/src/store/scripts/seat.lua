@@ -11,7 +11,7 @@
 -- ARGV[13..]    agents whose right has ended, each with its entry as it was seen
 --
 -- Seats that were kept before the store's state was lost say nothing of those given out since: who has one says so, and
--- until all who may have one had the time to, nobody is given any.
+-- until all who may have one had the time to, or all there are were named, nobody is given any.
 local seats, me = KEYS[2], ARGV[2]
 local genesis = ARGV[9] == '1'
 local state = store .. ' ' .. (record[11] or '-')
@@ -82,8 +82,16 @@ end
 if seat > 0 then
   local entry = string.format('%.0f %.0f %s %s', seat, beats + 1, ARGV[4], ARGV[3])
   redis.call('HSET', seats, entry_of(me), entry, 'ever', string.format('%.0f', math.max(ever, seat)))
+  taken[string.format('%.0f', seat)] = true
   entries[#entries + 1] = me
   entries[#entries + 1] = entry
+end
+if not settled and not burnt and ARGV[3] == policies and ARGV[5] ~= '0' then
+  settled = true
+  for each = 1, tonumber(ARGV[5]) do
+    settled = settled and taken[string.format('%.0f', each)]
+  end
+  redis.call('HSET', seats, 'settled', settled and '1' or '0')
 end
 local reply = {'done', string.format('%.0f', now), policies, string.format('%.0f', seat), given, born, settled and '1' or '0'}
 reply[#reply + 1] = string.format('%.0f', #entries / 2)

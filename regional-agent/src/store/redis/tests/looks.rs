@@ -1,4 +1,4 @@
-//! Looks of several agents at one region: the lock, the seats, the fence of a session, what expires.
+//! Looks of several agents at one region: the lock, who is there, the fence of a session, what expires.
 
 use super::*;
 use crate::store::look::{AGENT_LIFE, Bid, Look, Looked};
@@ -9,7 +9,7 @@ const MICROS: u64 = 1_000_000;
 
 fn look(agent: u64) -> Look {
     let bid = Bid { free: true, none: true, ..Bid::default() };
-    Look { me: AgentId(agent), name: format!("agent {agent}"), seat: None, urges: 0, bid, reports: None, known: None }
+    Look { me: AgentId(agent), name: format!("agent {agent}"), urges: 0, reaches: false, bid, reports: None, known: None }
 }
 
 fn held(looked: &Looked) -> (u64, Option<u64>) {
@@ -37,9 +37,13 @@ async fn one_agent_holds_the_lock_until_it_gives_it_back_or_lets_it_stand_still(
     assert_eq!(held(&at(&first, &look(1)).await), (3, Some(1)), "given back, and taken with a greater token");
     let restarted = Look { bid: Bid { predecessor: Some(AgentId(1)), ..Bid::default() }, ..look(9) };
     assert_eq!(held(&at(&second, &restarted).await), (4, Some(9)), "a later life of the same agent");
+    let gives_back = Look { bid: Bid { gives_back: true, ..look(9).bid }, ..look(9) };
+    assert_eq!(held(&at(&second, &gives_back).await), (4, None));
+    assert_eq!(at(&first, &Look { bid: Bid::default(), ..look(1) }).await.peers.len(), 1, "it goes on serving");
+    assert_eq!(held(&at(&second, &look(9)).await), (5, Some(9)));
     let unready = Look { bid: Bid::default(), ..look(5) };
     second.leave(&look(9)).await.expect("it answers");
-    assert_eq!(at(&second, &unready).await.lock, Some(Lock { token: 4, holder: None, beats: 0 }), "who does not stand gets nothing");
+    assert_eq!(at(&second, &unready).await.lock, Some(Lock { token: 5, holder: None, beats: 0 }), "who does not stand gets nothing");
 }
 
 #[tokio::test]
@@ -59,27 +63,26 @@ async fn only_the_agent_that_holds_the_lock_opens_sessions() {
 }
 
 #[tokio::test]
-async fn agents_that_live_have_seats_of_their_own_and_one_that_is_silent_loses_its() {
+async fn agents_see_those_that_look_and_none_that_is_silent() {
     let server = Server::start();
     let mut connection = server.connect();
     let store = store_on_test_clock(&server);
     set_now(&mut connection, 1_000 * MICROS);
-    let mut seats = Vec::new();
-    for agent in [1, 2, 3] {
-        seats.push(at(&store, &look(agent)).await.seat);
+    let names = |looked: &Looked| looked.peers.iter().map(|peer| peer.name.clone()).collect::<Vec<_>>();
+    for agent in [1, 2] {
+        at(&store, &look(agent)).await;
     }
-    assert_eq!(seats, [1, 2, 3]);
-    let third = at(&store, &Look { seat: Some(3), ..look(3) }).await;
-    assert_eq!((third.seat, third.peers.len()), (3, 2));
+    let third = at(&store, &Look { reaches: true, ..look(3) }).await;
+    assert_eq!((names(&third), third.peers[0].reaches), (vec!["agent 1".to_owned(), "agent 2".to_owned()], false));
+    assert!(at(&store, &look(1)).await.peers.iter().any(|peer| peer.reaches && peer.name == "agent 3"));
     store.leave(&look(2)).await.expect("it answers");
-    assert_eq!(at(&store, &look(4)).await.seat, 2, "the one that was left");
+    assert_eq!(names(&at(&store, &look(3)).await), ["agent 1"]);
     set_now(&mut connection, (1_001 + AGENT_LIFE.as_secs()) * MICROS);
-    let alone = at(&store, &Look { seat: Some(3), ..look(3) }).await;
-    assert_eq!((alone.seat, alone.peers), (3, vec![]));
-    // the clock goes back by two days: nobody is frozen out, and nobody has two seats
+    assert!(names(&at(&store, &look(3)).await).is_empty());
+    // the clock goes back by two days: nobody is frozen out
     set_now(&mut connection, 1_000 * MICROS);
-    assert_eq!(at(&store, &look(1)).await.seat, 1);
-    assert_eq!(at(&store, &Look { seat: Some(3), ..look(3) }).await.peers.len(), 1);
+    at(&store, &look(1)).await;
+    assert_eq!(names(&at(&store, &look(3)).await), ["agent 1"]);
 }
 
 #[tokio::test]

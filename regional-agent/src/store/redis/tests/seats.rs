@@ -1,8 +1,9 @@
 //! Seats in Redis, against those in memory.
 
 use super::*;
+use quorate_limiter::election::AgentId;
 use quorate_limiter::record::Refusal;
-use quorate_limiter::seats::{AgentId, Given, SeatAnswer, SeatEntry, SeatKeeper, SeatWord};
+use quorate_limiter::seats::{Given, SeatAnswer, SeatEntry, SeatKeeper, SeatWord};
 
 /// Numbers that look random, the same in each run.
 struct Numbers(u64);
@@ -110,4 +111,26 @@ async fn a_store_that_lost_its_state_gives_out_no_seat_before_all_had_the_time_t
     assert_eq!((anew.seat, anew.given), (Some(1), Given::Anew));
     let life: i64 = redis::cmd("PTTL").arg("quorate:{eu}:seats").query(&mut server.connect()).expect("asked");
     assert!(life > 0, "it has an expiry");
+}
+
+#[tokio::test]
+async fn once_each_seat_was_named_after_a_loss_and_a_response_has_come_they_are_all_here() {
+    let server = Server::start();
+    let store = store(&server);
+    store.open_session(&opening(1)).await.expect("opened");
+    let two = |me, seat| SeatWord { seats: 2, holds: Some((seat, 5)), ..word(me) };
+    let mut settled = Vec::new();
+    for word in [two(1, 1), two(2, 2)] {
+        settled.push(store.seat(&word).await.expect("told").seats.settled);
+    }
+    // by what a disk remembered there may be more
+    assert_eq!(settled, [false, false]);
+    begin_again(&store, 2).await;
+    let stale = SeatWord { goes_by: PoliciesInForce { active: 6, next: None }, ..two(1, 1) };
+    assert!(!store.seat(&stale).await.expect("told").seats.settled, "by a former set there were fewer");
+    assert!(store.seat(&two(1, 1)).await.expect("told").seats.settled);
+    assert_eq!(store.seat(&SeatWord { seats: 2, ..word(3) }).await.expect("told").seat, None, "both are taken");
+    let successor = store.seat(&SeatWord { seats: 2, predecessor: Some(AgentId(1)), ..word(4) }).await.expect("told");
+    assert_eq!((successor.seat, successor.given), (Some(1), Given::Anew), "that of its former life");
+    assert!(!successor.seats.entries.contains_key(&AgentId(1)));
 }
