@@ -142,6 +142,15 @@ fn what_a_lost_window_can_have_come_to_is_counted_before_it_is_echoed() {
 }
 
 #[test]
+fn what_a_lost_window_came_to_is_not_spent_again_whatever_becomes_of_its_grant() {
+    for seed in [700_889, 5_321_949] {
+        if let Err(violation) = World::new(seed).run() {
+            panic!("seed {seed}, at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+        }
+    }
+}
+
+#[test]
 fn every_kind_of_fault_happens_and_all_heals_in_time() {
     let mut faults = Faults::default();
     for seed in 0..800 {
