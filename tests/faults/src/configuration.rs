@@ -41,13 +41,15 @@ fn election_timeout(round_trip: Duration) -> Duration {
     Duration::from_millis(600).max(6 * round_trip)
 }
 
-/// The policy set: a limit of each shape, with a part of it in no floor.
+/// The policy set: a limit of each shape, with a part of it in no floor. Of the bucket something is set aside for each
+/// agent without its store: more than a token.
 pub fn policies() -> String {
-    let regions = REGIONS.map(|region| format!("{region}: {{}}")).join(", ");
+    let regions = REGIONS.map(|region| format!("{region}: {{agents: {AGENTS}}}")).join(", ");
     format!(
         "regions: {{{regions}}}\n\
          policies:\n\
-         - name: bucket\n  match: {{route: bucket}}\n  per: [tenant]\n  floor: 60%\n  on-store-failure: closed\n  \
+         - name: bucket\n  match: {{route: bucket}}\n  per: [tenant]\n  floor: 60%\n  on-store-failure: emergency\n  \
+         emergency: 60%\n  \
          limit: {{algorithm: token-bucket, rate: {RATE}/s, burst: {BURST}}}\n\
          - name: window\n  match: {{route: window}}\n  per: [tenant]\n  floor: 30%\n  on-store-failure: closed\n  \
          limit: {{algorithm: fixed-window, units: {UNITS}, window: {}s}}\n\

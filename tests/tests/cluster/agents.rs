@@ -185,6 +185,12 @@ async fn of_two_stores_that_serve_one_region_the_one_that_came_last_stops() {
     let why = stopped.last_error.unwrap_or_default();
     assert!(why.contains("another store"), "{why}");
     assert!(system.look("us-b", &WRITE).await.is_none(), "it decides nothing any more");
+    let leader = system.leader().await;
+    until("the leader shows the conflict", PATIENCE, async || {
+        let regions = system.regions(leader).await?.regions;
+        regions.into_iter().find(|state| state.region == "us" && state.mode == "conflict")
+    })
+    .await;
     let before = system.wait_for_mode("us", "leased").await;
     tokio::time::sleep(2 * LEASE).await;
     let after = system.status("us").await.expect("it answers");
