@@ -158,6 +158,7 @@ fn charge(limit: Limit, n: usize) -> Charge {
         floor: limit.capacity(),
         lendable: Capacity::ZERO,
         former_floors: Vec::new(),
+        floor_ttl: None,
         cost: MicroTokens::TOKEN,
         enforced: true,
     }

@@ -250,17 +250,20 @@ impl Region {
         }
     }
 
-    /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`. What
-    /// was charged for one that does not count stays charged.
+    /// R8: an admission that used a leased part counts only if the answer came before `D` and `D_j`, and one of a floor
+    /// that ends by itself only if it came before that. What was charged for one that does not count stays charged.
     pub(crate) fn counts(&self, basis: &Basis, question: &Question, decision: &Decision) -> bool {
         let used_lease = question.view.leased && decision.limits.iter().any(|l| l.used_lease);
-        !(decision.allowed && used_lease) || self.clock.now() < basis.horizon
+        let now = self.clock.now();
+        !decision.allowed || (!used_lease || now < basis.horizon) && question.floors_hold(decision, now.since(basis.asked))
     }
 
     /// The same of an answer that is repeated: the store knows that its lease still stood when it was asked again.
     fn counts_again(&self, basis: &Basis, question: &Question, again: &Again) -> bool {
         let used_lease = again.decision.as_ref().is_none_or(|d| d.limits.iter().any(|l| l.used_lease));
-        !(again.allowed && used_lease && question.view.leased) || self.clock.now() < basis.horizon
+        let now = self.clock.now();
+        let all_hold = question.charges.iter().all(|c| question.view.floor_holds(c.floor_ttl, question.drift, now.since(basis.asked)));
+        !again.allowed || all_hold && (!(used_lease && question.view.leased) || now < basis.horizon)
     }
 
     /// The first answer once more. Nothing was charged, so nothing is counted. If the policies have changed

@@ -173,6 +173,7 @@ mod tests {
             floor: limit.capacity(),
             lendable: limit.capacity(),
             former_floors: vec![],
+            floor_ttl: None,
             cost: MicroTokens::TOKEN,
             enforced: true,
         };

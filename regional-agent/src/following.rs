@@ -5,6 +5,7 @@ use crate::policy_shelf::ShelfError;
 use crate::region::{Region, State};
 use crate::store::StoreError;
 use crate::store::look::Leased;
+use quorate_limiter::contact::Contact;
 use quorate_limiter::follower::{Follower, Sight};
 use quorate_shared::heartbeat::{Holding, PoliciesInForce};
 use quorate_shared::names::BudgetId;
@@ -40,9 +41,9 @@ pub(crate) enum Unlearned {
 }
 
 impl Followed {
-    /// Nothing is known at `now`.
-    pub fn new(now: LocalTime) -> Self {
-        Self { follower: Follower::new(now), sight: None, holdings: BTreeMap::new(), read: None }
+    /// Nothing is known at `now`, but when a coordinator was last heard.
+    pub fn new(now: LocalTime, contact: Contact) -> Self {
+        Self { follower: Follower::new(now).with_contact(contact), sight: None, holdings: BTreeMap::new(), read: None }
     }
 
     /// The session, if there is one.
@@ -56,7 +57,7 @@ impl Followed {
         let Some(leased) = leased else { return };
         self.follower.saw(leased.sight, sent);
         if let Some(renewal) = &leased.renewal {
-            self.follower.learn_terms(leased.sight, renewal, received);
+            self.follower.learn_terms(leased.sight, renewal, leased.policies, received);
         }
     }
 

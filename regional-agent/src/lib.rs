@@ -9,6 +9,7 @@ mod conflict;
 pub mod coordinators;
 pub mod decide;
 mod emergency;
+mod ended_floors;
 pub mod fallback;
 mod following;
 pub mod holds;

@@ -54,13 +54,14 @@ struct Series {
     store_clock_stepped: Counter<f64, AtomicU64>,
     lease_horizon: Gauge<f64, AtomicU64>,
     floor_horizon: Gauge<f64, AtomicU64>,
+    floor_end: Family<OfPolicy, Gauge<f64, AtomicU64>>,
     session: Gauge<u64, AtomicU64>,
     store_up: Gauge<u64, AtomicU64>,
     policy_version: Gauge<u64, AtomicU64>,
     agents: Gauge<u64, AtomicU64>,
     renews: Gauge<u64, AtomicU64>,
     conflict: Gauge<u64, AtomicU64>,
-    hottest_subject: Family<HotLabels, Gauge<f64, AtomicU64>>,
+    hottest_subject: Family<OfPolicy, Gauge<f64, AtomicU64>>,
 }
 
 impl Default for Metrics {
@@ -91,6 +92,7 @@ impl Metrics {
             store_clock_stepped: Counter::default(),
             lease_horizon: Gauge::default(),
             floor_horizon: Gauge::default(),
+            floor_end: Family::default(),
             session: Gauge::default(),
             store_up: Gauge::default(),
             policy_version: Gauge::default(),
@@ -191,6 +193,12 @@ impl Metrics {
         let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
         self.0.lease_horizon.set(seconds(status.horizon_ms));
         self.0.floor_horizon.set(seconds(status.floor_horizon_ms));
+        self.0.floor_end.clear();
+        for floor in &status.floors {
+            if let Ok(policy) = floor.policy.parse() {
+                self.0.floor_end.get_or_create(&OfPolicy { policy: PolicyLabel(policy) }).set(seconds(floor.left_ms));
+            }
+        }
         self.0.session.set(status.session);
         self.0.store_up.set(u64::from(status.store.healthy));
         self.0.store_suspended.set(u64::from(status.store.suspended));
@@ -213,7 +221,7 @@ impl Metrics {
         self.0.hottest_subject.clear();
         for subject in status.hot_subjects.iter().rev() {
             if let Ok(policy) = subject.policy.parse() {
-                self.0.hottest_subject.get_or_create(&HotLabels { policy: PolicyLabel(policy) }).set(subject.share);
+                self.0.hottest_subject.get_or_create(&OfPolicy { policy: PolicyLabel(policy) }).set(subject.share);
             }
         }
     }
@@ -256,6 +264,8 @@ impl Series {
         r.register_with_unit("lease_horizon", lease, Unit::Seconds, self.lease_horizon.clone());
         let floor = "Until the whole floor may be used without a coordinator; 0 once it may";
         r.register_with_unit("floor_horizon", floor, Unit::Seconds, self.floor_horizon.clone());
+        let end = "Until nothing of a policy is admitted any more unless a coordinator answers (floor-ttl); 0 once it has come to that";
+        r.register_with_unit("floor_end", end, Unit::Seconds, self.floor_end.clone());
         r.register("session", "The region's session", self.session.clone());
         r.register("store_up", "1 if the region's store answered the last question", self.store_up.clone());
         r.register("policy_version", "Version of the policy set in force", self.policy_version.clone());
@@ -296,7 +306,7 @@ struct DecisionLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HotLabels {
+struct OfPolicy {
     policy: PolicyLabel,
 }
 

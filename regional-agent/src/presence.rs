@@ -9,7 +9,9 @@ use crate::following::Followed;
 use crate::region::{Region, State};
 use crate::store::StoreError;
 use crate::store::look::{Bid, Leased, Look, Looked, Peer};
+use quorate_limiter::contact::Contact;
 use quorate_limiter::election::{AgentId, Watch, life};
+use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::pace::Hurry;
 use quorate_limiter::regional_reports::RegionalReports;
 use quorate_limiter::turn::Turn;
@@ -176,13 +178,16 @@ pub(crate) async fn keep_looking(region: &Region, stop: CancellationToken) {
         if region.clock.slept_micros() > slept.saturating_add(JITTER_MICROS) {
             // R6: a machine that slept has a new clock
             slept = region.clock.slept_micros();
-            if let Some(followed) = &mut region.state.lock().followed {
-                *followed = Followed::new(begun);
+            let mut state = region.state.lock();
+            state.book.iter_mut().for_each(LeaseBook::forget_contact);
+            if let Some(followed) = &mut state.followed {
+                *followed = Followed::new(begun, Contact::default());
             }
         }
         if let Err(e) = region.look_at_store().await {
             region.note_unseen(&e);
         }
+        region.note_floors();
         let pause = region.state.lock().presence.every();
         let left = |pause: Duration| begun.after(pause).since(region.clock.now());
         tokio::select! {
@@ -295,8 +300,9 @@ impl Region {
     /// Another agent renews from now on, as far as this one knows.
     pub(crate) fn follow(&self, state: &mut State, now: LocalTime) {
         (state.presence.elected, state.presence.gives_back) = (false, false);
+        let contact = state.contact_with_coordinators();
         (state.book, state.upcoming, state.broken) = (None, None, false);
-        state.followed = Some(Followed::new(now));
+        state.followed = Some(Followed::new(now, contact));
         if !state.claims.conflict() {
             state.contact.last_error = None;
         }

@@ -60,6 +60,8 @@ pub struct Region {
     /// One look at a time.
     pub(crate) look_gate: tokio::sync::Mutex<()>,
     unplugged: AtomicBool,
+    /// True while floors have ended that hold for so long without a coordinator.
+    pub(crate) floors_ended: AtomicBool,
     /// What is answered without the store.
     pub(crate) fallbacks: Fallbacks,
 }
@@ -163,6 +165,7 @@ impl Region {
             look_soon: Notify::new(),
             look_gate: tokio::sync::Mutex::new(()),
             unplugged: AtomicBool::new(false),
+            floors_ended: AtomicBool::new(false),
             fallbacks: Fallbacks::new(fallback::OPEN_FOR),
         }
     }
@@ -244,7 +247,8 @@ impl Region {
         state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
         state.upcoming = None;
         state.broken = false;
-        match state.followed.take() {
+        let followed = state.followed.take();
+        match followed {
             Some(_) => state.demand.count_anew(),
             None => state.demand.restart(),
         }
@@ -257,7 +261,8 @@ impl Region {
         }
         let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
         let book = LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now);
-        state.book = Some(book.with_units(units).with_seats());
+        let contact = state.book.as_ref().map(LeaseBook::contact).or(followed.map(|f| f.follower.contact())).unwrap_or_default();
+        state.book = Some(book.with_units(units).with_seats().with_contact(contact));
         self.seat_soon.notify_one();
         self.dated.send_replace(Number { session, seq: 0 });
         tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");

@@ -85,7 +85,11 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
         if region.clock.slept_micros() > slept.saturating_add(JITTER_MICROS) {
             // R6: a machine that slept has a new clock
             slept = region.clock.slept_micros();
-            let session = region.state.lock().book.as_ref().map(LeaseBook::session);
+            let session = {
+                let mut state = region.state.lock();
+                state.book.iter_mut().for_each(LeaseBook::forget_contact);
+                state.book.as_ref().map(LeaseBook::session)
+            };
             if let Err(e) = region.open_session(session).await {
                 note_failure(region, Err(e.into()));
             }
@@ -283,7 +287,7 @@ fn prepare(
     let mut state = region.state.lock();
     let state = &mut *state;
     let Some(book) = state.book.as_mut() else { return Err(LeaseError::from(Refusal::NoRecord).into()) };
-    let before = book.policies();
+    let (before, view) = (book.policies(), book.view(received));
     let application = book.receive(response, received)?;
     state.drift = response.drift;
     state.shelf.add(response)?;
@@ -296,7 +300,10 @@ fn prepare(
     };
     let changed = match before == response.policies || before.active == 0 {
         true => Vec::new(),
-        false => table.changed_since(before, (state.table.in_force() == before).then_some(&*state.table)),
+        false => {
+            let ended = |ttl| !view.floor_holds(Some(ttl), response.drift, Duration::ZERO);
+            table.changed_since(before, (state.table.in_force() == before).then_some(&*state.table), ended)
+        }
     };
     Ok((application, table, changed))
 }

@@ -116,6 +116,7 @@ impl Region {
         let mut own = self.seat.lock();
         let Some(reserve) = &mut own.reserve else { return };
         let sets = state.newest_table().in_force();
+        reserve.hear(state.contact_with_coordinators());
         if reserve.table().in_force() == sets && !state.shelf.has_former() {
             return;
         }
@@ -163,6 +164,8 @@ impl Region {
             let confirmed = had.and_then(|mut reserve| reserve.confirm(asked, received, answer.shown, own.drift).then_some(reserve));
             own.reserve = confirmed.or_else(|| self.begin_seat(&state, seat, answer, (asked, received), own.drift));
         }
+        let contact = state.contact_with_coordinators();
+        own.reserve.iter_mut().for_each(|reserve| reserve.hear(contact));
         let since = own.watch.all_go_by(answer.in_force);
         if let Some(book) = &mut state.book {
             book.note_seats(answer.in_force, since);

@@ -93,6 +93,7 @@ impl Region {
                 .map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span, seat.is_some()))
                 .unwrap_or_default(),
             policies: state.table.in_force().active,
+            floors: state.floors(now),
             seat,
             hot_subjects: hot,
             budgets: lease.as_ref().map(|lease| budgets(lease, &state)).unwrap_or_default(),

@@ -135,6 +135,9 @@ pub struct AgentStatus {
     pub fallbacks: Vec<FallbackStatus>,
     /// Version of the policy set in force.
     pub policies: u64,
+    /// Policies whose floors end by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub floors: Vec<FloorStatus>,
     /// What this agent may spend by itself; none if nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seat: Option<SeatStatus>,
@@ -143,6 +146,17 @@ pub struct AgentStatus {
     /// The subjects of each policy that this agent is asked for most.
     #[serde(default)]
     pub hot_subjects: Vec<HotSubject>,
+}
+
+/// How long a region may use its floors of one policy if no coordinator answers (`floor-ttl`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FloorStatus {
+    /// Which policy.
+    pub policy: String,
+    /// True once nothing of it is admitted any more, until a coordinator answers.
+    pub ended: bool,
+    /// Until then; 0 once it has ended.
+    pub left_ms: u64,
 }
 
 /// A subject that is asked for more than others.
@@ -339,6 +353,9 @@ pub struct BudgetState {
     /// False: refusals of this subject are counted and not enforced.
     #[serde(default = "yes")]
     pub enforced: bool,
+    /// How long a region uses its floor without a coordinator; absent: as long as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_ttl_ms: Option<u64>,
     /// By region.
     pub regions: BTreeMap<String, BudgetShare>,
     /// Of a fixed window or a quota: the open windows of which somebody wanted more than a floor, newest first.

@@ -58,6 +58,8 @@ mistakes! {
     ChangedKindUnused "a changed algorithm begins with nothing used",
     PendingKindByNumber "floors of two algorithms compared by their numbers",
     ConfirmedAnother "a withdrawn change taken for the one that took its place",
+    FloorTtlFromReceipt "the end of a floor timed from the receipt",
+    FloorEndsWithSession "a floor taken back at the end of the session, not of its own time",
 }
 
 /// True while `mistake` is to be made.

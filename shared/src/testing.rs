@@ -25,6 +25,7 @@ pub fn policy(name: PolicyName, limit: Limit, floor: PartsPerMillion) -> Policy 
         overrides: Vec::new(),
         on_store_failure: OnStoreFailure::Closed,
         emergency: PartsPerMillion(0),
+        floor_ttl: None,
         mode: Mode::Enforce,
     }
 }

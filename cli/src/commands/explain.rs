@@ -11,6 +11,7 @@ use quorate_shared::api::{
     Bounds, BudgetState, BudgetWindow, Budgets, CapacityTokens, CheckAnswer, CheckRequest, LimitState, PolicyBound, RegionState, Regions,
     WindowUnits,
 };
+use quorate_shared::text::DurationText;
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -92,6 +93,7 @@ fn budget_text(budget: &BudgetState, all: &Explanation, paint: Paint) -> String 
     }
     text.push_str(&table.render(paint));
     text.extend(set_aside_line(budget, period));
+    text.extend(floor_ttl_line(budget));
     text.extend(budget.windows.iter().map(window_line));
     if let Some(bound) = all.bounds.iter().find(|bound| bound.policy == budget.policy) {
         text.push_str(&format!("can be exceeded by: {}\n", views::promised(bound)));
@@ -108,6 +110,12 @@ fn set_aside_line(budget: &BudgetState, period: Duration) -> Option<String> {
     let each: Vec<String> =
         with_any.map(|(region, share)| format!("{region} {}", capacity(share.set_aside, budget.limit, period))).collect();
     (!each.is_empty()).then(|| format!("set aside for agents without their store: {}\n", each.join(", ")))
+}
+
+/// How long floors hold without a coordinator, if not for ever.
+fn floor_ttl_line(budget: &BudgetState) -> Option<String> {
+    let ttl = Duration::from_millis(budget.floor_ttl_ms?);
+    Some(format!("floors hold for {} without a coordinator, and from then on nothing is admitted\n", DurationText(ttl)))
 }
 
 /// What was granted of a window, and spent.
@@ -178,6 +186,7 @@ mod tests {
                 mode: "observe".into(),
                 enforced: false,
                 regions: BTreeMap::from([("eu".into(), share(c(50.0, 100.0))), ("us".into(), share(c(60.0, 120.0)))]),
+                floor_ttl_ms: Some(600_000),
                 windows: vec![],
                 alarm: None,
             }],
@@ -207,6 +216,7 @@ at the agent that was asked: 41 of 120 left, full in 1.6s, leased
 REGION      FLOOR       HELD  LENT  BORROWED  DEMAND  UNTIL
 eu      50/s +100  50/s +100  0/s +0    0/s +0     0/s  floor alone: no lease
 us      50/s +100  60/s +120  0/s +0    0/s +0     0/s  4.2s without a word
+floors hold for 10min without a coordinator, and from then on nothing is admitted
 can be exceeded by: unbounded
   write, observe: unbounded; the policy only observes
 ";

@@ -328,6 +328,7 @@ mod tests {
             mode: "canary 10%".into(),
             enforced: true,
             regions: BTreeMap::from([("eu".into(), share(c(0.0, 0.0))), ("us".into(), share(c(45.5, 90.0)))]),
+            floor_ttl_ms: None,
             windows: vec![],
             alarm: None,
         };

@@ -29,6 +29,7 @@ pub fn policy(name: &str, rate: u64, burst: u64, per: &[&str]) -> Policy {
         overrides: vec![],
         on_store_failure: OnStoreFailure::Closed,
         emergency: PartsPerMillion(0),
+        floor_ttl: None,
         mode: Mode::Enforce,
     }
 }

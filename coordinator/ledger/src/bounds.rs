@@ -96,10 +96,19 @@ impl Ledger {
         let holders: BTreeSet<RegionName> = self.holders_beyond_next().cloned().collect();
         let waits_for: BTreeSet<&RegionName> = unconfirmed.union(&holders).collect();
         let out_of_reach: Vec<&RegionName> = unconfirmed.iter().filter(|name| !self.is_live(name, at)).collect();
-        let horizons = waits_for.iter().filter_map(|name| Some(self.settled_in(name, self.regions.get(*name)?, at?)));
-        let until = at.filter(|_| out_of_reach.is_empty()).map(|_| horizons.max().unwrap_or_default());
+        let horizons = waits_for.iter().filter(|name| !out_of_reach.contains(name));
+        let horizons = horizons.filter_map(|name| Some(self.settled_in(name, self.regions.get(*name)?, at?)));
+        let let_go = |name: &&RegionName| Some(self.lets_go_at(name, self.regions.get(*name)?)?.since(at?));
+        let ends: Option<Vec<Duration>> = out_of_reach.iter().map(let_go).collect();
+        let until = at.and(ends.as_ref()).map(|ends| horizons.chain(ends.iter().copied()).max().unwrap_or_default());
         let names = |names: &[&RegionName]| names.iter().map(|n| n.as_str()).collect::<Vec<_>>().join(", ");
         let why = match (at, out_of_reach.as_slice()) {
+            (Some(_), far @ [_, ..]) if until.is_some() => {
+                format!(
+                    "{} cannot be reached and may go by an older set, but by then its floors of that have ended (`floor-ttl`)",
+                    names(far)
+                )
+            }
             (_, far @ [_, ..]) => format!(
                 "{} cannot be reached and may go by an older set, which needs no lease: until it is heard of, or fenced by an operator",
                 names(far)
@@ -126,19 +135,11 @@ impl Ledger {
         let (Some(next), Some(founding)) = (&self.policies.next, &self.founding) else { return Duration::ZERO };
         let (drift, end) = (founding.drift, session.end(founding.drift));
         let told = if session.expired { Duration::ZERO } else { drift.stretch(session.lease()) };
-        let taken = session.acted_on(next.set.version).map(|(version, until)| (until.unwrap_or(end), self.counts_for(region, version)));
+        let taken = session.acted_on(next.set.version).map(|(said, until)| (until.unwrap_or(end), self.counts_for(region, said)));
         let drains = taken.chain(self.unfit_drains().map(|drain| (end, drain))).filter(|(_, drain)| !drain.is_zero());
         let drained = drains.map(|(from, drain)| from.after(drift.stretch(drain)).after(told)).max();
         let confirms = session.acts_on(next.set.version).next().map(|_| end);
         drained.max(confirms).unwrap_or(end).since(at)
-    }
-
-    /// For how long what the region took under the set of this version counts of what the next one allows less of.
-    fn counts_for(&self, region: &RegionName, version: u64) -> Duration {
-        match self.policies.restricts_seats(region, version) {
-            true => self.policies.longest_drain(),
-            false => self.policies.restricted_drain(region, version),
-        }
     }
 
     /// True unless the lease has ended, by the log or by the leader's clock.

@@ -258,33 +258,6 @@ impl Ledger {
         }
     }
 
-    /// Regions that may still be using a floor greater than the next set's, or let pass what that refuses.
-    pub(crate) fn unconfirmed_regions(&self) -> Vec<RegionName> {
-        let Some(next) = &self.policies.next else { return Vec::new() };
-        let reduced = |name: &RegionName, session: &Session| {
-            session.acts_on(next.set.version).any(|version| self.policies.restricts(name, version))
-                || self.waits_for_past_use(name, session)
-                || self.may_spend_ending_units(name, session)
-        };
-        let waiting = |(name, session): &(&RegionName, &Session)| reduced(name, session);
-        let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));
-        self.regions.iter().skip(forgotten).filter(waiting).map(|(name, _)| name.clone()).collect()
-    }
-
-    /// True if past use of the region may be more than the next set allows of what keeps counting, or what its agents
-    /// spend by themselves.
-    fn waits_for_past_use(&self, region: &RegionName, session: &Session) -> bool {
-        let (Some(next), Some(founding)) = (&self.policies.next, &self.founding) else { return false };
-        session.acted_on(next.set.version).any(|(version, until)| {
-            if self.policies.restricts_seats(region, version) {
-                return true;
-            }
-            let drain = self.policies.restricted_drain(region, version);
-            let drained = |until: LeaderTime| self.clock.at > until.after(founding.drift.stretch(drain));
-            !drain.is_zero() && !until.is_some_and(drained) && !mistake::made(Mistake::PastUseNotWaitedFor)
-        })
-    }
-
     /// For how long what is held of budgets may count of which too much is held for the next set.
     pub(crate) fn unfit_drains(&self) -> impl Iterator<Item = Duration> {
         let unfit = self.budgets.iter().filter(|(id, entry)| !self.policies.goes_on_elsewhere(id) && !self.fits_next(id, entry));
@@ -296,7 +269,8 @@ impl Ledger {
     fn windows_under_active(&self) -> Windows {
         let bound = |(kind, lowered): (Kind, bool)| {
             let holds = (!lowered && self.windows_fit_next(&kind)) || mistake::made(Mistake::NewPolicyInUsedWindow);
-            if holds { None } else { self.last_windows.get(&kind).map(|label| (kind.clone(), *label)) }
+            let last = || self.last_windows.get(&kind).copied().max(self.last_window_unheard(&kind));
+            if holds { None } else { last().map(|label| (kind.clone(), label)) }
         };
         self.policies.continued_allowances().into_iter().filter_map(bound).collect()
     }

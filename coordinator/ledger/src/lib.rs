@@ -15,6 +15,7 @@ mod budget;
 pub mod command;
 mod departed;
 mod expiry;
+mod lapse;
 mod ledger;
 pub mod level;
 mod measured;

@@ -4,7 +4,7 @@ use crate::command::Author;
 use crate::terms::{SetWithOverrides, Terms};
 use crate::windows::{Kind, Windows, kind};
 use quorate_shared::heartbeat::{FormerSet, PoliciesInForce};
-use quorate_shared::names::{BudgetId, RegionName, SubjectHash, SubjectKey};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{Limit, Policy, PolicySet, Shape};
 use quorate_shared::time::WindowLabel;
 use quorate_shared::units::MicroTokens;
@@ -214,44 +214,69 @@ impl PolicyBook {
         successor.is_some_and(|p| p.generation != budget.generation)
     }
 
-    /// True if the pending set gives a region less than the set of version `acting_on`, of any policy
-    /// that both have, or refuses what that lets pass. That need not be the active set: a region that
-    /// has not been heard of may act on an older one, with a policy that was taken out meanwhile and is
-    /// now to come back.
-    pub fn restricts(&self, region: &RegionName, acting_on: u64) -> bool {
-        let (Some(next), Some(acting)) = (&self.next, self.acting(acting_on)) else { return self.next.is_some() };
-        let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
-        acting.set.policies.iter().any(|old| looser(old) || reduces(acting, next, old, region))
+    /// What a region that goes by the sets that it was `told` of may use or let pass, policy by policy, and the pending set
+    /// does not allow. The active one of those need not be the active one here: a region that has not been heard of may
+    /// act on an older one, with a policy that was taken out meanwhile and is now to come back.
+    pub fn restrictions(&self, region: &RegionName, told: PoliciesInForce) -> Vec<Restriction> {
+        let Some(next) = &self.next else { return Vec::new() };
+        let Some(acting) = self.acting(told.active) else { return vec![Restriction::unknown(self.longest_drain())] };
+        let of = |old: &Policy| {
+            let new = next.set.policy(&old.name)?;
+            let (looser, reduced) = (old.is_looser_than(new), reduces(acting, next, old, region));
+            let seats = looser || reduced && acting.has_seats(old, region);
+            let drain = self.restricted_drain(region, acting, old, new);
+            let ttl = self.floor_ttl(told, &old.name).filter(|_| !looser);
+            let goes_on = old.limit.shape() == Shape::Allowance && old.generation == new.generation;
+            let windows = goes_on.then(|| ((old.name.clone(), old.generation), old.limit));
+            (looser || reduced || !drain.is_zero()).then_some(Restriction { floor: looser || reduced, seats, drain, ttl, windows })
+        };
+        acting.set.policies.iter().filter_map(of).collect()
     }
 
-    /// True if agents that go by the set of version `acted_on` without their store may spend, or let pass, what the
-    /// pending one does not allow. Only the region's word that all of them go by another one ends that.
-    pub fn restricts_seats(&self, region: &RegionName, acted_on: u64) -> bool {
-        let (Some(next), Some(acting)) = (&self.next, self.acting(acted_on)) else { return self.next.is_some() };
-        let looser = |old: &Policy| next.set.policy(&old.name).is_some_and(|new| old.is_looser_than(new));
-        let restricted = |old: &Policy| acting.has_seats(old, region) && reduces(acting, next, old, region);
-        acting.set.policies.iter().any(|old| looser(old) || restricted(old))
+    /// How long a region that was told of these sets uses its floors of a policy without being heard of; `None`: as long as
+    /// it likes.
+    pub fn floor_ttl(&self, told: PoliciesInForce, policy: &PolicyName) -> Option<Duration> {
+        let of = |version| self.set(version).and_then(|set| set.policy(policy));
+        of(told.active)?.floor_ttl_beside(told.next.and_then(of))
     }
 
-    /// For how long more may count of what a region took under the set of version `acted_on` than the pending one
+    /// For how long more may count of what a region took of policy `old` of set `acting` than the pending one
     /// allows. What a policy took that goes on as another kind, nobody counts any more; what a region takes of a
     /// former kind counts as taken of the one that has begun meanwhile.
-    pub fn restricted_drain(&self, region: &RegionName, acted_on: u64) -> Duration {
+    fn restricted_drain(&self, region: &RegionName, acting: &SetWithOverrides, old: &Policy, new: &Policy) -> Duration {
         let Some(next) = &self.next else { return Duration::ZERO };
-        let Some(acting) = self.acting(acted_on) else { return self.longest_drain() };
-        let restricted = |old: &Policy| {
-            let goes_on = next.set.policy(&old.name)?.generation;
-            let mut counted = [acting, &self.active].into_iter().filter_map(|set| Some((set, set.set.policy(&old.name)?)));
-            let (set, policy) = counted.find(|(_, policy)| policy.generation == goes_on)?;
-            reduces(set, next, policy, region).then(|| policy.limit.drain())
-        };
-        acting.set.policies.iter().filter_map(restricted).max().unwrap_or_default()
+        let mut counted = [acting, &self.active].into_iter().filter_map(|set| Some((set, set.set.policy(&old.name)?)));
+        let goes_on = counted.find(|(_, policy)| policy.generation == new.generation);
+        let restricted = goes_on.filter(|(set, policy)| reduces(set, next, policy, region));
+        restricted.map(|(_, policy)| policy.limit.drain()).unwrap_or_default()
     }
 
     /// A set that some region may act on.
     fn acting(&self, version: u64) -> Option<&SetWithOverrides> {
         let former = self.former.iter().map(|former| &former.set);
         std::iter::once(&self.active).chain(former).find(|s| s.set.version == version)
+    }
+}
+
+/// What a region may use or let pass of one policy, and the pending set does not allow.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Restriction {
+    /// True of its floor; false of past use alone.
+    pub floor: bool,
+    /// True if agents may do so without their store: only the region's word that all of them go by another set ends that.
+    pub seats: bool,
+    /// For how long what was taken may count.
+    pub drain: Duration,
+    /// For how long, without being heard of. `None`: as long as it likes.
+    pub ttl: Option<Duration>,
+    /// Of windows that go on: which, and by which limit they are told apart.
+    pub windows: Option<(Kind, Limit)>,
+}
+
+impl Restriction {
+    /// Of a set that nobody remembers.
+    fn unknown(drain: Duration) -> Self {
+        Self { floor: true, seats: true, drain, ttl: None, windows: None }
     }
 }
 

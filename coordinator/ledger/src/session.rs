@@ -90,6 +90,9 @@ pub(crate) struct Said {
     pub from: Number,
     pub lease: Duration,
     pub policies: PoliciesInForce,
+    /// The date, in this office, of the newest of them: floors with an end of their own hold for that long from then on.
+    #[serde(default)]
+    pub last: LeaderTime,
     /// The date of the first heartbeat of this office by which one of them was known to be applied: what
     /// the region took under those before it was taken before then.
     #[serde(default)]
@@ -253,23 +256,23 @@ impl Session {
         let before = if at > self.renewed_until { Duration::ZERO } else { self.longest_renewal };
         self.longest_renewal = before.max(lease);
         self.renewed_until = self.renewed_until.max(at.after(drift.stretch(lease)));
-        let same = self.said.back().is_some_and(|s| s.lease == lease && s.policies == policies);
-        if !same {
-            self.said.push_back(Said { from: self.newest, lease, policies, echoed_at: None });
+        match self.said.back_mut().filter(|s| s.lease == lease && s.policies == policies) {
+            Some(same) => same.last = same.last.max(at),
+            None => self.said.push_back(Said { from: self.newest, lease, policies, last: at, echoed_at: None }),
         }
     }
 
-    /// R9: the active sets whose whole floors the region may be using without obeying set `next`.
-    pub fn acts_on(&self, next: u64) -> impl Iterator<Item = u64> + '_ {
-        self.decides_by().filter(move |told| is_without(next, *told)).map(|told| told.active)
+    /// R9: what the region was told of active sets whose whole floors it may be using without obeying set `next`.
+    pub fn acts_on(&self, next: u64) -> impl Iterator<Item = &Said> + '_ {
+        self.since_echo().filter(move |said| is_without(next, said.policies))
     }
 
-    /// The same, and those under whose floors past use may count, each with the date of the first heartbeat by which
+    /// The same, and of those under whose floors past use may count, each with the date of the first heartbeat by which
     /// the region was known to go by them no more.
-    pub fn acted_on(&self, next: u64) -> impl Iterator<Item = (u64, Option<LeaderTime>)> + '_ {
+    pub fn acted_on(&self, next: u64) -> impl Iterator<Item = (&Said, Option<LeaderTime>)> + '_ {
         let until = |place: usize| self.said.iter().skip(place + 1).find_map(|later| later.echoed_at);
-        let told = self.said.iter().enumerate().map(move |(place, said)| (said.policies, until(place)));
-        told.filter(move |(told, _)| is_without(next, *told)).map(|(told, until)| (told.active, until))
+        let told = self.said.iter().enumerate().map(move |(place, said)| (said, until(place)));
+        told.filter(move |(said, _)| is_without(next, said.policies))
     }
 
     /// The policy sets that the region was told of since the newest response whose floors alone past use counts under.
@@ -280,8 +283,12 @@ impl Session {
     /// The policy sets by which the region may decide: what it was told of before its echo is over,
     /// whether or not past use counts under it.
     pub fn decides_by(&self) -> impl Iterator<Item = PoliciesInForce> + '_ {
+        self.since_echo().map(|s| s.policies)
+    }
+
+    fn since_echo(&self) -> impl Iterator<Item = &Said> + '_ {
         let known = self.said.iter().rposition(|s| s.from <= self.echo).unwrap_or_default();
-        self.said.iter().skip(known).map(|s| s.policies)
+        self.said.iter().skip(known)
     }
 
     /// True if the region may be using floors of this set.
@@ -311,7 +318,7 @@ impl Session {
         self.last = LeaderTime::ZERO;
         self.renewed_until = LeaderTime::ZERO.after(drift.stretch(self.longest_renewal));
         self.fencing = self.fencing.map(|_| None);
-        self.said.iter_mut().for_each(|said| said.echoed_at = None);
+        self.said.iter_mut().for_each(|said| (said.last, said.echoed_at) = (LeaderTime::ZERO, None));
         if !mistake::made(Mistake::PromiseKeptOverOffice) {
             self.lend_horizon = None;
         }

@@ -110,7 +110,8 @@ impl Ledger {
     }
 
     fn budget_state(&self, id: &BudgetId) -> Option<BudgetState> {
-        let (terms, mode) = (self.policies.active_terms(id)?, self.policies.active.set.policy(&id.policy)?.mode);
+        let (terms, policy) = (self.policies.active_terms(id)?, self.policies.active.set.policy(&id.policy)?);
+        let mode = policy.mode;
         let (none, no_units, entry) = (Share::default(), UnitShare::default(), self.budgets.get(id));
         let windows = self.allowances.get(id).map(|allowance| open_windows(allowance, &terms)).unwrap_or_default();
         let share = |name: &RegionName| {
@@ -129,6 +130,7 @@ impl Ledger {
             period_ms: millis(terms.limit.period()),
             mode: mode.to_string(),
             enforced: mode.enforces(id.subject),
+            floor_ttl_ms: policy.floor_ttl.map(millis),
             regions: terms.floors.keys().map(|name| (name.to_string(), share(name))).collect(),
             windows,
             alarm: self.alarms().find(|(alarmed, _)| *alarmed == id).map(|(_, what)| what.to_owned()),

@@ -214,8 +214,8 @@ impl Ledger {
     /// True if the region may spend more than its floor of an allowance that is to go on as another kind: a grant needs no
     /// lease.
     pub(crate) fn may_spend_ending_units(&self, region: &RegionName, session: &Session) -> bool {
-        let serves = session.told_policies().any(|told| told.active > 0);
-        let ending = self.allowances.iter().filter(|(id, _)| serves && self.policies.goes_on_elsewhere(id));
+        let serves = |id: &BudgetId| session.said.iter().any(|said| said.policies.active > 0 && !self.uses_no_more(said, &id.policy));
+        let ending = self.allowances.iter().filter(|(id, _)| self.policies.goes_on_elsewhere(id) && serves(id));
         let shares = ending.flat_map(|(_, allowance)| allowance.windows.values()).filter_map(|window| window.shares.get(region));
         shares.into_iter().any(|share| !share.grants_nothing())
     }

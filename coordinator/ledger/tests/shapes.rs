@@ -392,6 +392,42 @@ fn a_raised_limit_holds_in_the_present_window() {
     assert_eq!(granted(&full), Some(90));
 }
 
+#[test]
+fn a_floor_that_has_ended_is_free_from_the_window_after_those_that_its_region_can_have_used() {
+    let ending = |floor| {
+        let mut set = set(fixed(50), floor);
+        set.policies[0].floor_ttl = Some(Duration::from_secs(60));
+        set
+    };
+    let mut world = World::new(fixed(50), 0);
+    world.change(ending(1_000_000));
+    let (mut eu, mut us) = (Agent::new("eu"), Agent::new("us"));
+    let us_in = |world: &mut World, us: &mut Agent, window, ms| {
+        us.floors_drained = us.echo;
+        us.window = window;
+        granted(&world.renew(us, 200, ms))
+    };
+    for _ in 0..3 {
+        eu.floors_drained = eu.echo;
+        world.renew(&mut eu, 0, 1);
+        us_in(&mut world, &mut us, 0, 1);
+    }
+    assert_eq!(world.ledger.active_policies().version, 2);
+    // eu is in the window from 0 s to 10 s, and is not heard of from then on
+    world.change(ending(200_000));
+    for window in 1..=6 {
+        us_in(&mut world, &mut us, window, 9_990);
+        assert_eq!(world.ledger.active_policies().version, 2, "window {window}");
+    }
+    us_in(&mut world, &mut us, 6, 200);
+    assert_eq!(world.ledger.active_policies().version, 3);
+    // it can have used windows until 10 s + 60.06 s, and a minute more if its clock was put forward
+    for (window, units) in [(7, None), (12, None), (13, None), (14, Some(45))] {
+        let granted = (0..4).filter_map(|_| us_in(&mut world, &mut us, window, 100)).max();
+        assert_eq!(granted, units, "window {window}");
+    }
+}
+
 /// Smaller floors that eu and us, heard of just now, have not confirmed.
 fn a_change_that_waits_for_both() -> (World, Agent, Agent) {
     let mut world = World::new(log(10), 1_000_000);

@@ -203,6 +203,7 @@ impl Draws {
             overrides: vec![],
             on_store_failure: OnStoreFailure::Emergency,
             emergency: self.parts(),
+            floor_ttl: None,
             mode: Mode::Enforce,
         }
     }

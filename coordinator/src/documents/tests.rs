@@ -128,6 +128,14 @@ const FIELDS: &[Case] = &[
     ("on-store-failure: closed\n    emergency: 5%", &["6:16: /policies/0/emergency: of no use where `on-store-failure` is `closed`"]),
     ("emergency: 101%", &["5:16: /policies/0/emergency: 101% is more than the whole"]),
     ("on-store-failure: {open: 0s}", &["5:30: /policies/0/on-store-failure/open: 0s is not between 1s and 1d"]),
+    ("floor-ttl: 59s", &["5:16: /policies/0/floor-ttl: 59s is too short: at least 1min, since floors are to outlast any lease"]),
+    (
+        "floor-ttl: 31d",
+        &[
+            "5:16: /policies/0/floor-ttl: 31d is too long: at most 30d; leave it out if a change is to wait for a region that is out of reach",
+        ],
+    ),
+    ("floor-ttl: 10m", &["5:16: /policies/0/floor-ttl: `10m` is not a duration: the unit is written `min`: `10min`"]),
     ("on-store-failure: fail-open", &["5:23: /policies/0/on-store-failure: expected `emergency`, `open` or `closed`, found `fail-open`"]),
     (
         "on-store-failure: Closed",

@@ -26,6 +26,9 @@ pub struct LeaseView {
     pub floor_passed: Duration,
     /// Lenders of budgets with a drain whose promise stands.
     pub standing_loans: BTreeMap<BudgetId, BTreeSet<RegionName>>,
+    /// How long no coordinator was heard: since before the sending of the last heartbeat whose response is in force;
+    /// longer than anything if the asker does not know.
+    pub unheard_for: Duration,
     /// The response by which the three fields above are dated: the newest of the session whose
     /// reductions are in force; seq 0 before the first. A store that has applied a newer one, or
     /// serves another session, refuses a question that would use a lease or the whole floor (R8).
@@ -41,6 +44,12 @@ impl LeaseView {
     /// True if the whole floor of a budget may be used whose past use counts for `drain`.
     pub fn allows_whole_floor(&self, drain: Duration, drift: Drift) -> bool {
         self.whole_floor && self.floor_passed >= drift.stretch(drain)
+    }
+
+    /// True if floors that hold for `ttl` without a coordinator may be used yet, and `later` than this too; `None`: for as
+    /// long as anybody likes.
+    pub fn floor_holds(&self, ttl: Option<Duration>, drift: Drift, later: Duration) -> bool {
+        ttl.is_none_or(|ttl| self.unheard_for.saturating_add(later) < drift.shrink(ttl))
     }
 
     /// True if a loan of a budget may be used.
@@ -66,6 +75,8 @@ pub struct Charge {
     /// Of an allowance: the most that the floor may be in windows up to a label, which began
     /// under another policy set (R9).
     pub former_floors: Vec<(WindowLabel, MicroTokens)>,
+    /// See [`quorate_shared::policy::Policy::floor_ttl`]. Once the floor has ended, nothing of the budget may be used.
+    pub floor_ttl: Option<Duration>,
     /// What the request takes; zero only looks.
     pub cost: MicroTokens,
     /// False: observed only. Such a charge never refuses the request, and is taken if it fits.
@@ -84,6 +95,18 @@ pub struct Question {
 }
 
 impl Question {
+    /// True if the floor of this charge has ended at the asking.
+    pub fn has_ended(&self, charge: &Charge) -> bool {
+        !self.view.floor_holds(charge.floor_ttl, self.drift, Duration::ZERO)
+    }
+
+    /// True if an admission that is heard of `later` than the asking counts as far as floors go: none that it used had
+    /// ended by then.
+    pub fn floors_hold(&self, decision: &Decision, later: Duration) -> bool {
+        let used = self.charges.iter().zip(&decision.limits).filter(|(_, limit)| limit.fits);
+        used.into_iter().all(|(charge, _)| self.view.floor_holds(charge.floor_ttl, self.drift, later))
+    }
+
     /// True if no two charges are on one budget, as it must be: policies give distinct budgets.
     pub fn budgets_differ(&self) -> bool {
         let budgets: BTreeSet<&BudgetId> = self.charges.iter().map(|c| &c.budget).collect();
@@ -133,4 +156,18 @@ pub struct LimitDecision {
     pub reset_after: Option<Duration>,
     /// True if a leased part (pool or a loan) was part of the capacity.
     pub used_lease: bool,
+}
+
+impl LimitDecision {
+    /// Of a budget of which nothing may be used, since its floor has ended. Nobody knows until when.
+    pub fn ended(cost: MicroTokens) -> Self {
+        Self {
+            fits: cost == MicroTokens::ZERO,
+            capacity: Capacity::ZERO,
+            remaining: MicroTokens::ZERO,
+            retry_after: None,
+            reset_after: None,
+            used_lease: false,
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! (the sending of a script whose answer did not show n yet), and of one after response n was
 //! applied (the receipt of the first answer that shows so).
 
+use crate::contact::Contact;
 use crate::decision::LeaseView;
 use crate::horizons::Horizons;
 use crate::record::{Record, Renewal};
@@ -43,13 +44,21 @@ pub struct Follower {
     number: Number,
     nonce: u64,
     horizons: Horizons,
+    contact: Contact,
 }
 
 impl Follower {
     /// An agent that starts at `now`: no lease until it has seen a number drawn, and no whole
     /// floor before any earlier promise is over.
     pub fn new(now: LocalTime) -> Self {
-        Self { sendings: BTreeMap::new(), number: Number::default(), nonce: 0, horizons: Horizons::start(now) }
+        Self { sendings: BTreeMap::new(), number: Number::default(), nonce: 0, horizons: Horizons::start(now), contact: Contact::default() }
+    }
+
+    /// The same, with what this process knows of its last contact: floors hold over a change of the agent that renews.
+    #[must_use]
+    pub fn with_contact(mut self, contact: Contact) -> Self {
+        self.contact = contact;
+        self
     }
 
     /// A script sent at `sent` was answered. True if it showed a response whose terms are not
@@ -67,12 +76,13 @@ impl Follower {
     /// record was: not before the response was applied.
     pub fn learn(&mut self, record: &Record, received: LocalTime) {
         let Some(renewal) = record.renewal.as_ref().filter(|_| record.applied.is_some()) else { return };
-        self.learn_terms(record.sight(), renewal, received);
+        self.learn_terms(record.sight(), renewal, record.policies, received);
         self.horizons.keep_loans(|budget| record.holdings.contains_key(budget));
     }
 
-    /// The same without what is held: `renewal` is that of the response that `sight` shows as applied.
-    pub fn learn_terms(&mut self, sight: Sight, renewal: &Renewal, received: LocalTime) {
+    /// The same without what is held: `renewal` is that of the response that `sight` shows as applied, which said these
+    /// `sets`.
+    pub fn learn_terms(&mut self, sight: Sight, renewal: &Renewal, sets: PoliciesInForce, received: LocalTime) {
         let number = sight.applied;
         if number.seq == 0 || number <= self.number && sight.nonce == self.nonce {
             return;
@@ -81,6 +91,7 @@ impl Follower {
         if let Some(sent) = self.sent_before(number) {
             self.horizons.extend_lease(sent, renewal);
             self.horizons.extend_promises(sent, renewal);
+            self.contact.renew(sets, sent);
         }
         (self.number, self.nonce) = (number, sight.nonce);
         // a later response needs no earlier sending than the last
@@ -105,7 +116,13 @@ impl Follower {
 
     /// What holds at `now`, by the policies in force in the store.
     pub fn view(&self, now: LocalTime, policies: PoliciesInForce) -> LeaseView {
-        LeaseView { number: self.number, nonce: self.nonce, policies, ..self.horizons.view(now) }
+        let unheard_for = self.contact.unheard_for(policies, now);
+        LeaseView { number: self.number, nonce: self.nonce, policies, unheard_for, ..self.horizons.view(now) }
+    }
+
+    /// When a coordinator was last heard.
+    pub fn contact(&self) -> Contact {
+        self.contact
     }
 
     /// Until when all that [`view`](Self::view) at `now` says may be used holds. An admission that
@@ -184,5 +201,22 @@ mod tests {
         assert_eq!(agent.floor_horizon(), until);
         assert!(!agent.view(second(95), PoliciesInForce::default()).whole_floor);
         assert!(agent.view(until, PoliciesInForce::default()).whole_floor);
+    }
+
+    #[test]
+    fn floors_that_end_by_themselves_are_dated_by_an_instant_before_the_heartbeat_and_for_the_sets_that_it_said() {
+        let sets = |active| PoliciesInForce { active, next: None };
+        let of = |drawn, applied, active| Record { policies: sets(active), ..record(drawn, applied) };
+        let unheard = |agent: &Follower, active| agent.view(second(20), sets(active)).unheard_for;
+        let mut agent = Follower::new(second(0));
+        agent.saw(of(7, 6, 1).sight(), second(10));
+        agent.learn(&of(7, 6, 1), second(11));
+        assert_eq!(unheard(&agent, 1), Duration::MAX, "nobody saw the time before heartbeat 6");
+        agent.saw(of(8, 8, 1).sight(), second(14));
+        agent.learn(&of(8, 8, 1), second(15));
+        assert_eq!((unheard(&agent, 1), unheard(&agent, 2)), (Duration::from_secs(10), Duration::MAX));
+        agent.saw(of(9, 9, 2).sight(), second(18));
+        agent.learn(&of(9, 9, 2), second(19));
+        assert_eq!((unheard(&agent, 1), unheard(&agent, 2)), (Duration::MAX, Duration::from_secs(6)));
     }
 }

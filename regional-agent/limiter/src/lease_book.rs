@@ -20,6 +20,7 @@ mod tests;
 pub use self::application::Application;
 
 use self::application::Difference;
+use crate::contact::Contact;
 use crate::decision::LeaseView;
 use crate::draining::Draining;
 use crate::horizons::Horizons;
@@ -53,6 +54,7 @@ pub struct LeaseBook {
     /// When that one arrived.
     received: LocalTime,
     horizons: Horizons,
+    contact: Contact,
     holdings: BTreeMap<BudgetId, Holding>,
     policies: PoliciesInForce,
     draining: Draining,
@@ -122,6 +124,7 @@ impl LeaseBook {
             applied: None,
             received: now,
             horizons: Horizons::start(now),
+            contact: Contact::default(),
             holdings,
             policies,
             draining: Draining::open(now),
@@ -135,6 +138,14 @@ impl LeaseBook {
     #[must_use]
     pub fn with_units(mut self, stored: impl IntoIterator<Item = ((BudgetId, WindowLabel), MicroTokens)>) -> Self {
         self.units = UnitGrants::open(stored);
+        self
+    }
+
+    /// The same, with what the same process knows of its last contact: floors hold over a new session. It says nothing
+    /// of other policy sets.
+    #[must_use]
+    pub fn with_contact(mut self, contact: Contact) -> Self {
+        self.contact = contact;
         self
     }
 
@@ -279,6 +290,7 @@ impl LeaseBook {
         let (sent, received, renewal) = (application.sent, application.received, &application.renewal);
         self.horizons.extend_lease(from(Mistake::LeaseHorizonFromReceipt, sent, received), renewal);
         self.horizons.extend_promises(from(Mistake::LenderHorizonFromReceipt, sent, received), renewal);
+        self.contact.renew(application.policies, from(Mistake::FloorTtlFromReceipt, sent, received));
         let promised = from(Mistake::FloorHorizonFromSending, received, sent);
         match self.applied {
             None => self.horizons.set_floor(promised.after(renewal.drift.stretch(application.longest_lease))),
@@ -300,7 +312,8 @@ impl LeaseBook {
     /// What holds at `now`.
     pub fn view(&self, now: LocalTime) -> LeaseView {
         let number = Number { session: self.session, seq: self.applied.map_or(0, |stamp| stamp.number.seq) };
-        let view = LeaseView { number, nonce: self.nonce, policies: self.policies, ..self.horizons.view(now) };
+        let unheard_for = self.contact.unheard_for(self.policies, now);
+        let view = LeaseView { number, nonce: self.nonce, policies: self.policies, unheard_for, ..self.horizons.view(now) };
         match mistake::made(Mistake::BorrowedUntilLease) {
             true => LeaseView { standing_lenders: self.holdings.values().flat_map(|h| h.borrowed.keys()).cloned().collect(), ..view },
             false => view,
@@ -339,6 +352,16 @@ impl LeaseBook {
     /// The newest response taken.
     pub fn taken(&self) -> Number {
         self.taken
+    }
+
+    /// When a coordinator was last heard.
+    pub fn contact(&self) -> Contact {
+        self.contact
+    }
+
+    /// A new clock (R6): nobody knows any more when that was.
+    pub fn forget_contact(&mut self) {
+        self.contact = Contact::default();
     }
 
     /// `D`: until then pool and loans may be used.

@@ -3,6 +3,7 @@
 //! Time and randomness are arguments; what is to be done leaves as data.
 
 pub mod bucket;
+pub mod contact;
 pub mod decision;
 pub mod demand;
 mod draining;

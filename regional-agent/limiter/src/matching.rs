@@ -122,6 +122,11 @@ impl PolicyTable {
         self.rows.iter().map(|row| row.policy.limit.drain()).max().unwrap_or_default()
     }
 
+    /// The policies whose floors end by themselves, and after how long.
+    pub fn floors_that_end(&self) -> impl Iterator<Item = (&PolicyName, Duration)> {
+        self.rows.iter().filter_map(|row| Some((&row.policy.name, row.policy.floor_ttl?)))
+    }
+
     /// What each policy answers without the store.
     pub fn on_store_failure(&self) -> impl Iterator<Item = (&PolicyName, OnStoreFailure)> {
         self.rows.iter().map(|row| (&row.policy.name, row.policy.on_store_failure))
@@ -200,8 +205,10 @@ impl PolicyTable {
     }
 
     /// Policies whose buckets may not be taken for full when this table succeeds `before`, with
-    /// the floor that each had until now; all of them if that one's text is not `known`.
-    pub fn changed_since(&self, before: PoliciesInForce, known: Option<&Self>) -> Vec<ChangedPolicy> {
+    /// the floor that each had until now; all of them if that one's text is not `known`. Where floors have ended that
+    /// hold for so long, which `ended` tells, others may have had them meanwhile: nothing is left of what was saved up.
+    pub fn changed_since(&self, before: PoliciesInForce, known: Option<&Self>, ended: impl Fn(Duration) -> bool) -> Vec<ChangedPolicy> {
+        let ended = |old: &Row| old.policy.floor_ttl.is_some_and(&ended);
         let changed = |row: &Row| {
             let Policy { name, generation, .. } = &row.policy;
             let change = |former, slows, anew| ChangedPolicy { policy: name.clone(), generation: *generation, former, slows, anew };
@@ -213,6 +220,7 @@ impl PolicyTable {
             };
             match old.policy.generation == *generation {
                 false => Some(change(Capacity::ZERO, false, true)),
+                true if ended(old) => Some(change(Capacity::ZERO, row.slows(old), false)),
                 true if (old.base, &old.overrides) == (row.base, &row.overrides) => None,
                 true => Some(change(old.least_floor(), row.slows(old), false)),
             }
@@ -246,6 +254,7 @@ impl Row {
             floor: share.floor,
             lendable: share.lendable,
             former_floors: former.collect(),
+            floor_ttl: self.policy.floor_ttl,
             cost,
             enforced: self.policy.mode.enforces(budget.subject),
             budget,
@@ -316,6 +325,7 @@ mod tests {
             overrides: vec![],
             on_store_failure: OnStoreFailure::Closed,
             emergency: PartsPerMillion(0),
+            floor_ttl: None,
             mode: Mode::Enforce,
         };
         let regions = BTreeMap::from([("eu".parse().expect("a name"), Region::default())]);
@@ -350,8 +360,8 @@ mod tests {
     fn budgets_that_are_older_than_the_set_that_brings_them_may_not_be_taken_for_full() {
         let none = table(&Arc::new(PolicySet { version: 1, ..PolicySet::default() }), None);
         let first = PoliciesInForce { active: 1, next: None };
-        assert!(table(&set(2, 2, 900_000), None).changed_since(first, Some(&none)).is_empty(), "they begin with this set");
-        let changed = table(&set(3, 2, 900_000), None).changed_since(first, Some(&none));
+        assert!(table(&set(2, 2, 900_000), None).changed_since(first, Some(&none), |_| false).is_empty(), "they begin with this set");
+        let changed = table(&set(3, 2, 900_000), None).changed_since(first, Some(&none), |_| false);
         let told: Vec<_> = changed.iter().map(|c| (c.former, c.anew)).collect();
         assert_eq!(told, [(Capacity::ZERO, false)], "set 2 never reached this region");
     }
@@ -375,7 +385,7 @@ mod tests {
         };
         let first = PoliciesInForce { active: 1, next: None };
         let told = |old: &[(&str, u64)], new: &[(&str, u64)]| {
-            let changed = with(2, new).changed_since(first, Some(&with(1, old)));
+            let changed = with(2, new).changed_since(first, Some(&with(1, old)), |_| false);
             changed.iter().map(|c| (c.former.burst.tokens_floor(), c.former.rate.tokens_floor(), c.slows)).collect::<Vec<_>>()
         };
         assert_eq!(told(&[], &[("acme", 200)]), [(10, 10, false)], "nobody had less than the base");
@@ -386,9 +396,30 @@ mod tests {
     }
 
     #[test]
+    fn of_a_floor_that_has_ended_nothing_is_left_under_another_set() {
+        let with = |version, seconds| {
+            let mut set = PolicySet::clone(&set(version, 1, 900_000));
+            set.policies[0].floor_ttl = Some(Duration::from_secs(seconds));
+            Arc::new(set)
+        };
+        let (old, first) = (table(&with(1, 60), None), PoliciesInForce { active: 1, next: None });
+        let told = |unheard: u64| {
+            let ended = |ttl: Duration| ttl.as_secs() <= unheard;
+            table(&with(2, 600), None).changed_since(first, Some(&old), ended).iter().map(|c| c.former).collect::<Vec<_>>()
+        };
+        assert_eq!((told(59), told(60)), (vec![], vec![Capacity::ZERO]));
+        let while_pending = table(&with(1, 600), Some(&with(2, 60))).charge(&budget_of(&old), MicroTokens::TOKEN);
+        assert_eq!(while_pending.and_then(|charge| charge.floor_ttl), Some(Duration::from_secs(60)), "the shorter of both");
+    }
+
+    fn budget_of(table: &PolicyTable) -> BudgetId {
+        table.matches(|_| None, 0, None)[0].charge.budget.clone()
+    }
+
+    #[test]
     fn budgets_begin_anew_where_a_name_had_others_before() {
         let (old, first) = (table(&set(1, 1, 900_000), None), PoliciesInForce { active: 1, next: None });
-        let anew = |table: PolicyTable, known| table.changed_since(first, known).iter().map(|c| c.anew).collect::<Vec<_>>();
+        let anew = |table: PolicyTable, known| table.changed_since(first, known, |_| false).iter().map(|c| c.anew).collect::<Vec<_>>();
         assert_eq!(anew(table(&set(2, 2, 900_000), None), Some(&old)), [true], "another generation");
         assert_eq!(anew(table(&set(2, 1, 500_000), None), Some(&old)), [false], "the same with another lendable part");
         assert_eq!(anew(table(&set(3, 2, 900_000), None), None), [true], "began since, and perhaps not for the first time");

@@ -13,6 +13,7 @@
 //!   state (R7);
 //! - a set that gives a seat less is confirmed only when every seat goes by it (R9).
 
+use crate::contact::{Contact, unheard_for};
 use crate::decision::{Charge, Decision, LeaseView, Question, Reply};
 use crate::hold::{Beside, HoldId, NewHold};
 use crate::matching::PolicyTable;
@@ -47,6 +48,8 @@ pub struct Reserve {
     /// How long it may be used without being confirmed.
     life: Duration,
     until: LocalTime,
+    /// An instant before the sending of the last heartbeat whose response said the sets gone by, or older ones.
+    heard: Option<LocalTime>,
 }
 
 /// What a seat's own store takes for the time: the clock of the region's store when it was last seen, and the
@@ -73,8 +76,8 @@ impl Reserve {
         let mut store = MemoryStore::default();
         let policies = table.in_force();
         store.open_session(shown, &Opening { session: SESSION, nonce: 0, burn: false, policies }, "")?;
-        let mut reserve =
-            Self { seat, store, table, counted: (0, 0), clock: SeatClock { at: now, shown }, life: SEAT_LIFE, until: LocalTime::ZERO };
+        let (clock, until) = (SeatClock { at: now, shown }, LocalTime::ZERO);
+        let mut reserve = Self { seat, store, table, counted: (0, 0), clock, life: SEAT_LIFE, until, heard: None };
         reserve.put_in_force(now, |finish| Finish { genesis: fresh, ..finish })?;
         Ok(reserve)
     }
@@ -128,9 +131,20 @@ impl Reserve {
         self.store.draw_seq(self.clock.now(now), SESSION).is_ok()
     }
 
+    /// The coordinators were heard so. What is set aside of floors that end by themselves ends with them: a response renews
+    /// it only if it said the sets that are gone by.
+    pub fn hear(&mut self, contact: Contact) {
+        self.heard = self.heard.max(contact.heard_by(self.table.in_force()));
+    }
+
     /// The right to it ends at once, until it is confirmed again: a new clock (R6).
     pub fn lapse(&mut self) {
-        self.until = LocalTime::ZERO;
+        (self.until, self.heard) = (LocalTime::ZERO, None);
+    }
+
+    /// When what is set aside of floors that hold for so long ends.
+    pub fn end_of(&self, ttl: Duration, drift: Drift) -> Option<LocalTime> {
+        self.heard.map(|heard| heard.after(drift.shrink(ttl)))
     }
 
     /// Windows that began up to then may have been used.
@@ -148,7 +162,8 @@ impl Reserve {
         if new < old {
             return Ok(());
         }
-        let changed = if new == old || before.active == 0 { Vec::new() } else { table.changed_since(before, Some(&self.table)) };
+        let ended = |ttl| unheard_for(self.heard, now) >= Drift::MAX.shrink(ttl);
+        let changed = if new == old || before.active == 0 { Vec::new() } else { table.changed_since(before, Some(&self.table), ended) };
         self.table = table;
         self.put_in_force(now, |finish| Finish { changed, ..finish })
     }
@@ -165,7 +180,8 @@ impl Reserve {
             Some(Charge { enforced: charge.enforced, ..own })
         };
         let charges = charges.iter().map(own).collect::<Option<Vec<Charge>>>()?;
-        let view = LeaseView { policies: self.table.in_force(), ..LeaseView::default() };
+        let unheard_for = unheard_for(self.heard, now);
+        let view = LeaseView { policies: self.table.in_force(), unheard_for, ..LeaseView::default() };
         let hold = keep.then(|| self.next_hold());
         let question = Question { view, drift, charges };
         match self.store.decide_beside(self.clock.now(now), &question, &Beside { hold, slot: None }) {

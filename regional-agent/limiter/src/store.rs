@@ -9,7 +9,7 @@ mod settle;
 mod slots;
 
 use crate::bucket::{Bucket, GRACE, Period, Terms, exact};
-use crate::decision::{Charge, Decision, Question, Reply};
+use crate::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use crate::excess::ExcessBook;
 use crate::hold::{Beside, Hold, HoldId};
 use crate::record::{Finish, FloorTerms, HoldingsChange, Opening, RECORD_LIFE, Record, Refusal, Settlement};
@@ -116,7 +116,7 @@ impl MemoryStore {
                 let taken = allowed && account.fits;
                 if taken {
                     account.take();
-                    kept.parts.extend(beside.hold.map(|hold| account.reserve(now, hold)));
+                    kept.parts.extend(beside.hold.and_then(|hold| account.reserve(now, hold)));
                 }
                 self.keep_account(now, account, taken);
             }
@@ -257,6 +257,9 @@ impl MemoryStore {
     fn account<'a>(&self, now: StoreTime, record: &Record, question: &Question, charge: &'a Charge, beside: &Beside) -> Account<'a> {
         let holding = record.holding(&charge.budget, exact(charge.lendable));
         let (view, drift) = (&question.view, question.drift);
+        if question.has_ended(charge) {
+            return Account { charge, fits: LimitDecision::ended(charge.cost).fits, count: Count::Ended };
+        }
         let units = there(&self.units, now, &charge.budget).copied();
         if let Some(purse) = Purse::new(charge, record, units, now) {
             return Account { charge, fits: purse.fits(charge.cost), count: Count::Window(purse) };
@@ -302,6 +305,7 @@ impl MemoryStore {
             Count::Sliding(_, window, count) => self.keep_count(now, budget, *window, *count),
             // what a window that was burnt came to is not known before it is told, so it is not written down
             Count::Window(_) if !taken => {}
+            Count::Ended => {}
             Count::Window(purse) => {
                 if let Some(record) = &mut self.record {
                     record.value.note_clock(purse.units.label.start());

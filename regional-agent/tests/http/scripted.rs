@@ -96,6 +96,7 @@ impl Decider for Scripted {
             agent: "a1".into(),
             agents: vec![],
             hot_subjects: vec![],
+            floors: vec![],
             mode: "leased".into(),
             session: 7,
             seq: 42,

@@ -93,6 +93,10 @@ pub struct Policy {
     /// where that is [`OnStoreFailure::Closed`].
     #[serde(default, skip_serializing_if = "is_none")]
     pub emergency: PartsPerMillion,
+    /// How long a region may use its floors, and its agents what is set aside for them, without being heard of; then
+    /// nothing of them, until a coordinator answers. `None`: for as long as it likes, so that a change waits for it (R9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_ttl: Option<Duration>,
     /// Whether refusals are enforced.
     pub mode: Mode,
 }
@@ -448,6 +452,11 @@ impl Policy {
         self.on_store_failure.opens()
     }
 
+    /// [`Self::floor_ttl`] of a region that was told of this policy and, if so, of its pending successor.
+    pub fn floor_ttl_beside(&self, next: Option<&Self>) -> Option<Duration> {
+        shorter(self.floor_ttl, next.and_then(|next| next.floor_ttl))
+    }
+
     /// The same, refusing what `next` refuses too (R9).
     #[must_use]
     pub fn as_strict_as(mut self, next: &Self) -> Self {
@@ -459,6 +468,7 @@ impl Policy {
             (one, other) if one.opens() => other,
             (one, _) => one,
         };
+        self.floor_ttl = shorter(self.floor_ttl, next.floor_ttl);
         self
     }
 
@@ -491,6 +501,11 @@ impl Policy {
         };
         self.overrides.iter().filter_map(hash).collect()
     }
+}
+
+/// What is over first; `None` never is.
+fn shorter(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    a.into_iter().chain(b).min()
 }
 
 impl Matcher {
@@ -545,6 +560,7 @@ pub(super) mod tests {
             overrides: vec![],
             on_store_failure: OnStoreFailure::Closed,
             emergency: PartsPerMillion(0),
+            floor_ttl: None,
             mode: Mode::Enforce,
         }
     }

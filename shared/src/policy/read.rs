@@ -16,6 +16,7 @@
 //! | `cost` | 1; `otherwise` 1 |
 //! | `on-store-failure` | `emergency` |
 //! | `emergency` | `5%` of each floor; nothing of slots, and of windows longer than a day |
+//! | `floor-ttl` | none: floors need nobody's permission for as long as a region is cut off |
 //! | `mode` | `enforce` |
 
 mod cost;
@@ -158,6 +159,7 @@ const FIELDS: &[&str] = &[
     "overrides",
     "on-store-failure",
     "emergency",
+    "floor-ttl",
     "mode",
 ];
 
@@ -175,6 +177,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
     let cost = cost(&fields, limit, overrides.as_deref());
     let on_store_failure = fields.or("on-store-failure", OnStoreFailure::Emergency, on_store_failure);
     let emergency = emergency::part(&fields, on_store_failure, limit);
+    let floor_ttl = fields.or("floor-ttl", None, |at| floor::ttl(at).map(Some));
     let mode = fields.or("mode", Mode::Enforce, mode);
     let (floor, allow_overcommit) = floor?;
     floor::countable(fields.optional("floor").unwrap_or(at), &floor, limit?, overrides.as_deref()?);
@@ -192,6 +195,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
         overrides: overrides?,
         on_store_failure: on_store_failure?,
         emergency: emergency?,
+        floor_ttl: floor_ttl?,
         mode: mode?,
     })
 }

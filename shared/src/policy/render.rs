@@ -72,6 +72,9 @@ fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
     if policy.on_store_failure != OnStoreFailure::Closed {
         fields.push(("emergency", share(policy.emergency)));
     }
+    if let Some(ttl) = policy.floor_ttl {
+        fields.push(("floor-ttl", Node::text(DurationText(ttl))));
+    }
     fields.push(("mode", mode(policy.mode)));
     fields
 }
@@ -276,10 +279,11 @@ mod tests {
             (1..=86_400u64, part()).prop_map(|(seconds, part)| (OnStoreFailure::OpenFor(Duration::from_secs(seconds)), part)),
             Just((OnStoreFailure::Closed, PartsPerMillion(0))),
         ];
+        let ttl = prop::option::of((60..=30 * 86_400u64).prop_map(Duration::from_secs));
         let mode = prop_oneof![Just(Mode::Observe), Just(Mode::Enforce), part().prop_map(Mode::Canary)];
         let limits = (per, kinds()).prop_flat_map(|(per, kind)| (Just(per.clone()), alike(kind), overrides(per, kind)));
-        (limits, (matchers(), any::<bool>()), floor(), part(), cost(), answer, mode).prop_map(
-            |((per, limit, overrides), (matches, no_other_attributes), (floor, over), lendable, cost, answer, mode)| Policy {
+        (limits, (matchers(), any::<bool>()), floor(), part(), cost(), answer, (ttl, mode)).prop_map(
+            |((per, limit, overrides), (matches, no_other_attributes), (floor, over), lendable, cost, answer, (floor_ttl, mode))| Policy {
                 name: "placeholder".parse().expect("a name"),
                 generation: 0,
                 matches,
@@ -294,6 +298,7 @@ mod tests {
                 on_store_failure: answer.0,
                 // nothing is set aside of slots
                 emergency: if matches!(limit, Limit::Concurrency { .. }) { PartsPerMillion(0) } else { answer.1 },
+                floor_ttl,
                 mode,
             },
         )

@@ -270,6 +270,7 @@ fn policies(names: &[RegionName], workload: &Workload) -> PolicySet {
         overrides: Vec::new(),
         on_store_failure: OnStoreFailure::Closed,
         emergency: PartsPerMillion(0),
+        floor_ttl: None,
         mode: Mode::Enforce,
     };
     let regions = names.iter().map(|name| (name.clone(), quorate_shared::policy::Region::default())).collect();

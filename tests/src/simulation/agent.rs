@@ -170,6 +170,7 @@ impl Region {
             && let Some(agent) = &mut self.agent
         {
             agent.seat.lapse();
+            agent.book.iter_mut().for_each(LeaseBook::forget_contact);
         }
         // stands for a random number: never the same twice
         let nonce = self.tickets + 1;
@@ -246,6 +247,7 @@ impl Region {
         let agent = self.agent.as_mut()?;
         let book = agent.book.as_mut()?;
         let before = book.policies();
+        let view = book.view(received);
         let application = book.receive(response, received).ok()?;
         self.disk.add(response);
         let table = match response.policies == agent.table.in_force() && response.former.is_empty() {
@@ -254,7 +256,10 @@ impl Region {
         };
         let changed = match before == response.policies || before.active == 0 {
             true => Vec::new(),
-            false => table.changed_since(before, (agent.table.in_force() == before).then_some(&*agent.table)),
+            false => {
+                let ended = |ttl| !view.floor_holds(Some(ttl), self.drift, Duration::ZERO);
+                table.changed_since(before, (agent.table.in_force() == before).then_some(&*agent.table), ended)
+            }
         };
         if mistake::made(Mistake::HorizonsBeforeReductions) {
             book.applied(application.clone(), received, Duration::ZERO);
@@ -313,7 +318,8 @@ impl Region {
         let (name, session) = (self.name.clone(), record.session);
         let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
         let book = LeaseBook::open(name, "agent".into(), session, record.nonce, record.holdings, record.policies, local);
-        let book = book.with_units(units);
+        let contact = agent.book.as_ref().map(LeaseBook::contact).unwrap_or_default();
+        let book = book.with_units(units).with_contact(contact);
         agent.book = Some(if self.has_seats { book.with_seats() } else { book });
         (agent.table, agent.charges, agent.upcoming, agent.broken) = (table, charges, None, false);
         self.eager = true;

@@ -51,16 +51,15 @@ impl Region {
         let charges: Vec<Charge> = matched.iter().filter_map(charge).collect();
         let (view, horizon) = (agent.view(now), agent.lease.view_horizon(agent.local(now)));
         let leased = view.leased;
-        let reply = match charges.is_empty() {
-            true => None,
-            false => Some(self.store.decide(now, &Question { view, drift: self.drift, charges: charges.clone() })),
-        };
+        let question = Question { view, drift: self.drift, charges: charges.clone() };
+        let reply = if charges.is_empty() { None } else { Some(self.store.decide(now, &question)) };
         self.look(&mut agent, now, heard);
         let verdict = match reply {
             // an admission that used a leased part counts only if the answer came before D
             Some(Reply::Decided(decision)) if decision.allowed => {
                 let used_lease = leased && decision.limits.iter().any(|limit| limit.used_lease);
-                let counts = !used_lease || agent.local(heard) < horizon;
+                let later = agent.local(heard).since(agent.local(now));
+                let counts = (!used_lease || agent.local(heard) < horizon) && question.floors_hold(&decision, later);
                 let (admitted, let_pass) = if counts { decision_by_place(&matched, &charges, &decision) } else { Default::default() };
                 Verdict { admitted, let_pass, ..Verdict::default() }
             }
@@ -101,6 +100,7 @@ impl Region {
         let agent = self.follower.as_ref()?;
         let lease = &agent.lease;
         let horizons = [lease.view_horizon(agent.local(now)), lease.lease_horizon(), lease.floor_horizon()];
-        horizons.into_iter().filter_map(|horizon| agent.clock.shows(horizon.as_micros(), now)).min()
+        let ends = self.ends_of_floors(&agent.charges, lease.contact().heard_by(agent.policies));
+        horizons.into_iter().chain(ends).filter_map(|horizon| agent.clock.shows(horizon.as_micros(), now)).min()
     }
 }

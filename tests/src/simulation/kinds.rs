@@ -24,6 +24,8 @@ pub struct Kind {
     pub several: bool,
     /// True if in half of the schedules agents may spend something by themselves.
     pub seats: bool,
+    /// In so many of a thousand schedules floors may end by themselves, and in so many of a thousand of these all do.
+    pub floors_end: (u64, u64),
     /// What may happen at any time, with weights.
     pub troubles: Odds,
     /// What may happen to each message or call, in thousandths, together.
@@ -42,6 +44,7 @@ const PLAIN: Kind = Kind {
     many: false,
     several: false,
     seats: false,
+    floors_end: (0, 0),
     troubles: &[],
     hazards: &[NETWORK],
     scripts: &[],
@@ -122,6 +125,7 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "policies that change",
         many: true,
+        floors_end: (500, 400),
         troubles: &[
             (Fault::LimitLowered, 4),
             (Fault::LimitRaised, 4),
@@ -227,6 +231,7 @@ pub const KINDS: &[Kind] = &[
         name: "several agents",
         shapes: &[Shape::Flow, Shape::Flow, Shape::Share, Shape::Allowance],
         several: true,
+        floors_end: (250, 0),
         troubles: &[
             (Fault::RegionCutOff, 8),
             (Fault::RegionHearsNothing, 4),
@@ -301,6 +306,7 @@ pub const LATER: &[Kind] = &[
     },
     Kind {
         name: "changes that are withdrawn",
+        floors_end: (250, 0),
         shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
         bursts: &[12, 30],
         many: true,

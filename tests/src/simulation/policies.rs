@@ -158,6 +158,7 @@ fn change_policy(policy: &mut Policy, by: Fault, profile: &Profile, chance: &mut
         _ => return false,
     }
     policy.allow_overcommit = policy.floor.total() > u64::from(PartsPerMillion::WHOLE.0);
+    policy.floor_ttl = profile.floor_ttl(chance);
     true
 }
 
@@ -181,6 +182,7 @@ fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
         overrides: if overridden { vec![override_of(limit, profile, chance)] } else { Vec::new() },
         on_store_failure: OnStoreFailure::Emergency,
         emergency: emergency(profile, chance),
+        floor_ttl: profile.floor_ttl(chance),
         mode: Mode::Enforce,
     }
 }

@@ -27,6 +27,8 @@ pub struct Profile {
     pub subjects: usize,
     /// True if agents may spend something by themselves.
     pub seats: bool,
+    /// Whether floors end by themselves.
+    pub ends: Ends,
     /// How limits count past use at the beginning.
     pub shape: Shape,
     /// Refill in one second, in tokens: at least and at most.
@@ -41,12 +43,42 @@ pub struct Profile {
     pub calm: Micros,
 }
 
+/// Whether floors end by themselves in a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Not in this one.
+    Never,
+    /// Those of some policies.
+    Some,
+    /// Those of all; and one region stays cut off when everything else is mended, so that changes must do without it.
+    All,
+}
+
+impl Ends {
+    /// Drawn apart, so that all other schedules are as if there were nothing of the kind.
+    fn of(kind: Kind, seed: u64) -> Self {
+        let mut apart = Chance::new(seed.rotate_left(16));
+        match (apart.per_mille(kind.floors_end.0), apart.per_mille(kind.floors_end.1)) {
+            (false, _) => Self::Never,
+            (true, false) => Self::Some,
+            (true, true) => Self::All,
+        }
+    }
+}
+
 impl Profile {
     /// The profile of a seed.
     pub fn of(seed: u64, chance: &mut Chance) -> Self {
         let kind = kinds::of(seed);
         let script = (!kind.scripts.is_empty() && chance.per_mille(kind.scripted)).then(|| chance.pick(kind.scripts));
-        let shape = chance.pick(kind.shapes);
+        let (ends, mut apart) = (Ends::of(kind, seed), Chance::new(!seed));
+        let drawn = chance.pick(kind.shapes);
+        let shape = match ends {
+            Ends::Never => drawn,
+            Ends::Some => apart.pick(&[Shape::Flow, Shape::Share, Shape::Allowance]),
+            // of windows nobody knows which a region has opened that was not heard of since
+            Ends::All => apart.pick(&[Shape::Flow, Shape::Share]),
+        };
         let drift = Drift::from_ppm(chance.pick(&[0, 1_000, 50_000])).unwrap_or_default();
         Self {
             drift,
@@ -56,7 +88,8 @@ impl Profile {
             policies: if kind.many { chance.pick(&[1, 2]) } else { 1 },
             subjects: if kind.many { 2 } else { 1 },
             // drawn apart, so that the other half is as if there were no seats
-            seats: kind.seats && Chance::new(!seed).per_mille(500),
+            seats: (kind.seats || ends != Ends::Never) && Chance::new(!seed).per_mille(500),
+            ends,
             shape,
             rate: script.map_or((1, chance.pick(&[3, 8, 20])), |script| script.rate),
             burst: script.map_or((1, chance.pick(kind.bursts)), |script| script.burst),
@@ -79,6 +112,14 @@ impl Profile {
             Shape::Share => &[2, 4],
             Shape::Allowance => &[4, 9],
         }
+    }
+
+    /// How long floors hold by themselves that end so: longer than any lease.
+    pub fn floor_ttl(&self, chance: &Chance) -> Option<Duration> {
+        // looked at, not drawn
+        let mut apart = Chance::new(!chance.clone().any());
+        let ttl = Duration::from_secs(apart.pick(&[7, 8]));
+        (self.ends == Ends::All || self.ends == Ends::Some && apart.per_mille(600)).then_some(ttl)
     }
 
     /// How long past use counts at most.

@@ -93,6 +93,10 @@ pub struct Usable {
     pub burnt: bool,
     /// True if it has applied a response in this session, and is not about to write what it holds.
     pub settled: bool,
+    /// True if its floor has ended by itself, so that it may use nothing.
+    pub ended: bool,
+    /// True while its lease stands.
+    pub leased: bool,
 }
 
 impl Usable {
@@ -231,6 +235,7 @@ impl Region {
         let known = record.is_known_by(view.number, view.nonce);
         let leased = view.leased && known;
         let usable = |charge: &Option<Charge>| {
+            let ended = charge.as_ref().is_some_and(|c| !view.floor_holds(c.floor_ttl, self.drift, Duration::ZERO));
             // units of a window are checked where they are spent
             let Some(charge) = charge.as_ref().filter(|c| c.limit.shape() != Shape::Allowance) else { return Usable::default() };
             let drain = charge.limit.drain();
@@ -242,10 +247,11 @@ impl Region {
                 None => Capacity::ZERO,
             };
             let loan = |lender: &RegionName| match held {
-                Some(holding) if leased && view.promises(&charge.budget, drain, lender) => holding.borrowed_from(lender),
+                Some(holding) if leased && !ended && view.promises(&charge.budget, drain, lender) => holding.borrowed_from(lender),
                 _ => Capacity::ZERO,
             };
             let mut loans = [Capacity::ZERO; MOST_REGIONS];
+            let (floor, leased) = if ended { (Capacity::ZERO, false) } else { (charge.floor, leased) };
             loans.iter_mut().zip(&self.all).for_each(|(part, lender)| *part = loan(lender));
             Usable {
                 session: record.session,
@@ -253,9 +259,9 @@ impl Region {
                 policies: record.policies,
                 generation: charge.budget.generation,
                 period: charge.limit.period(),
-                floor: charge.floor,
+                floor,
                 lendable: charge.lendable,
-                own: if whole { charge.floor } else { charge.floor.minus(lent) },
+                own: if whole { floor } else { floor.minus(lent) },
                 pool: held.filter(|_| leased).map(|holding| holding.pool).unwrap_or_default(),
                 loans,
                 lent,
@@ -263,6 +269,8 @@ impl Region {
                 seat: Capacity::ZERO,
                 burnt: record.burnt,
                 settled,
+                ended,
+                leased: view.leased && known,
             }
         };
         charges.iter().map(usable).collect()
@@ -281,8 +289,21 @@ impl Region {
         let local = self.local(now);
         let drain = agent.table.longest_drain();
         let whole = book.floor_horizon().after(self.drift.stretch(drain));
+        let upcoming = agent.upcoming.as_ref().map_or(&[][..], |(_, charges)| charges);
         let horizons = [book.view_horizon(local), book.lease_horizon(), book.floor_horizon(), whole];
-        horizons.into_iter().filter_map(|horizon| self.clock.shows(horizon.as_micros(), now)).min()
+        let heard = book.contact().heard_by(book.policies());
+        let ends = self.ends_of_floors(&agent.charges, heard).chain(self.ends_of_floors(upcoming, heard));
+        horizons.into_iter().chain(ends).filter_map(|horizon| self.clock.shows(horizon.as_micros(), now)).min()
+    }
+
+    /// When floors end by which an agent decides that last heard so of the coordinators.
+    pub(super) fn ends_of_floors<'a>(
+        &self,
+        charges: &'a [Option<Charge>],
+        heard: Option<LocalTime>,
+    ) -> impl Iterator<Item = LocalTime> + use<'a> {
+        let (drift, ttls) = (self.drift, charges.iter().flatten().filter_map(|charge| charge.floor_ttl));
+        ttls.filter_map(move |ttl| Some(heard?.after(drift.shrink(ttl))))
     }
 
     /// The version of the set by which its agent decides; 0 while it knows none.

@@ -20,6 +20,8 @@ pub struct Asked {
     question: Question,
     /// Until when all of the lease by which it was asked holds.
     horizon: LocalTime,
+    /// When it was asked.
+    at: LocalTime,
 }
 
 /// What came of a request.
@@ -49,7 +51,7 @@ impl Agent {
         let charge = |place: &usize| self.charges.get(*place).cloned().flatten().map(|charge| Charge { cost, ..charge });
         let charges: Vec<Charge> = matched.iter().filter_map(charge).collect();
         let question = Question { view, drift: region.drift, charges };
-        (!matched.is_empty()).then_some(Asked { places: matched, question, horizon: book.view_horizon(now) })
+        (!matched.is_empty()).then_some(Asked { places: matched, question, horizon: book.view_horizon(now), at: now })
     }
 }
 
@@ -90,7 +92,9 @@ impl Region {
             Reply::Decided(decision) => {
                 // R8: an admission that used a leased part counts only if the answer came before D
                 let used_lease = asked.question.view.leased && decision.limits.iter().any(|limit| limit.used_lease);
-                let counts = !used_lease || self.local(heard) < asked.horizon;
+                let heard_at = self.local(heard);
+                let floors_hold = asked.question.floors_hold(&decision, heard_at.since(asked.at));
+                let counts = (!used_lease || heard_at < asked.horizon) && floors_hold;
                 self.conclude(asked, &decision, heard, counts)
             }
             _ => Verdict::default(),

@@ -75,6 +75,9 @@ impl Region {
         {
             seat.reserve = None;
         }
+        if let (Some(reserve), Some(book)) = (&mut seat.reserve, &agent.book) {
+            reserve.hear(book.contact());
+        }
         let word = SeatWord {
             me: seat.me,
             predecessor: seat.predecessor,
@@ -100,6 +103,7 @@ impl Region {
         }
         let since = seat.watch.all_go_by(answer.in_force);
         if let Some(book) = &mut agent.book {
+            seat.reserve.iter_mut().for_each(|reserve| reserve.hear(book.contact()));
             book.note_seats(answer.in_force, since);
         }
     }
@@ -133,14 +137,16 @@ impl Region {
             }
             let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
             let rate = charge.floor.rate.scale_floor(micros(usable.period), micros(charge.limit.period()));
-            usable.seat = Capacity { rate, ..charge.floor };
+            let ended = charge.floor_ttl.is_some_and(|ttl| reserve.end_of(ttl, self.drift).is_none_or(|end| local >= end));
+            usable.seat = if ended { Capacity::ZERO } else { Capacity { rate, ..charge.floor } };
         }
     }
 
     /// When the right to the seat ends, unless it is confirmed.
     pub(super) fn next_horizon_of_seat(&self, now: Micros) -> Option<Micros> {
         let reserve = self.agent.as_ref()?.seat.usable(self.local(now))?;
-        self.clock.shows(reserve.until().as_micros(), now)
+        let ends = reserve.table().floors_that_end().filter_map(|(_, ttl)| reserve.end_of(ttl, self.drift));
+        ends.chain([reserve.until()]).filter_map(|end| self.clock.shows(end.as_micros(), now)).min()
     }
 }
 

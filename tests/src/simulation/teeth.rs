@@ -51,6 +51,8 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::ChangedKindUnused, 94, 1_000),
     tooth(Mistake::PendingKindByNumber, 86, 1_000),
     tooth(Mistake::ConfirmedAnother, 669, 7_000),
+    tooth(Mistake::FloorTtlFromReceipt, 461, 5_000),
+    tooth(Mistake::FloorEndsWithSession, 461, 5_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

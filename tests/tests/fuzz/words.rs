@@ -30,7 +30,7 @@ pub const QUESTIONS: [&str; 24] = [
 ];
 
 /// Of policy sets.
-pub const POLICIES: [&str; 48] = [
+pub const POLICIES: [&str; 49] = [
     "\n",
     "\n  ",
     "\n    ",
@@ -75,6 +75,7 @@ pub const POLICIES: [&str; 48] = [
     "overrides: ",
     "subject: ",
     "on-store-failure: open",
+    "floor-ttl: 10min",
     "mode: observe",
     "canary: 1%",
     "&a ",

@@ -17,7 +17,16 @@ fn tokens(n: u64) -> MicroTokens {
 fn charge(subject: &str, cost: u64, period: u64) -> Charge {
     let limit = Limit::TokenBucket { rate: tokens(1_000), period: Duration::from_secs(period), burst: tokens(1_000) };
     let floor = Capacity::new(tokens(100), tokens(100));
-    Charge { budget: budget(subject), limit, floor, lendable: floor, former_floors: vec![], cost: tokens(cost), enforced: true }
+    Charge {
+        budget: budget(subject),
+        limit,
+        floor,
+        lendable: floor,
+        former_floors: vec![],
+        floor_ttl: None,
+        cost: tokens(cost),
+        enforced: true,
+    }
 }
 
 /// Of a bucket of 100 tokens.

@@ -60,3 +60,18 @@ fn an_agent_that_knows_no_lease_reckons_with_the_longest_until_it_is_told() {
     assert_eq!(book.floor_horizon(), second(102).after(Drift::DEFAULT.stretch(LEASE)));
     assert!(!book.view(second(107)).whole_floor && book.view(second(108)).whole_floor);
 }
+
+#[test]
+fn floors_that_end_by_themselves_are_dated_from_the_sending_and_outlast_a_session() {
+    let ttl = Some(60 * Duration::from_secs(1));
+    let holds = |book: &LeaseBook, now| book.view(now).floor_holds(ttl, Drift::DEFAULT, Duration::ZERO);
+    let mut book = open(1, second(0));
+    assert!(!holds(&book, second(0)) && book.view(second(0)).floor_holds(None, Drift::DEFAULT, Duration::ZERO), "nobody was heard");
+    renew(&mut book, 1, second(10), second(12));
+    assert!(holds(&book, second(69)) && !holds(&book, second(70)), "a little less than a minute from the tenth second on");
+    let next = open(2, second(30)).with_contact(book.contact());
+    assert!(holds(&next, second(69)) && !holds(&next, second(70)));
+    assert!(!holds(&open(2, second(30)), second(30)), "another process does not know");
+    book.forget_contact();
+    assert!(!holds(&book, second(13)), "nor does anybody by a new clock");
+}

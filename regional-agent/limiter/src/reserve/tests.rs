@@ -1,5 +1,6 @@
 use super::*;
 use crate::matching::Holder;
+use quorate_shared::heartbeat::PoliciesInForce;
 use quorate_shared::names::{RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::{CostRule, Limit, OnStoreFailure, Policy, PolicySet, Region, Window};
 use quorate_shared::testing;
@@ -191,4 +192,33 @@ fn a_request_that_meets_a_budget_without_a_share_is_not_decided() {
     let dear =
         PolicySet { policies: vec![Policy { cost: CostRule::Fixed(tokens(11)), ..set.policies[0].clone() }], ..PolicySet::clone(&set) };
     assert_eq!(admits(&mut fresh(&Arc::new(dear)), 0, &set), 0, "too little for one request: nothing was set aside");
+}
+
+#[test]
+fn a_seat_ends_with_the_floor_and_only_a_response_that_said_its_sets_renews_it() {
+    let ending = |version, tokens| {
+        let mut set = PolicySet::clone(&set(version, 1, bucket(tokens)));
+        set.policies[0].floor_ttl = Some(60 * SECOND);
+        Arc::new(set)
+    };
+    let (before, after) = (ending(1, 100), ending(2, 40));
+    let heard = |set: &Arc<PolicySet>, ms| {
+        let mut contact = Contact::default();
+        contact.renew(PoliciesInForce { active: set.version, next: None }, local(ms));
+        contact
+    };
+    let mut reserve = fresh(&before);
+    assert_eq!(admits(&mut reserve, 0, &before), 0, "nobody knows when a coordinator was heard");
+    reserve.hear(heard(&before, 0));
+    assert_eq!(admits(&mut reserve, 1_000, &before), 10);
+    assert_eq!((admits(&mut reserve, 59_900, &before), admits(&mut reserve, 60_000, &before)), (10, 0));
+    reserve.hear(heard(&after, 60_000));
+    assert_eq!(admits(&mut reserve, 60_000, &before), 0, "others may go by the new set, and this one does not yet");
+    reserve.go_by(local(60_000), table(1, &after, None)).expect("it has a record");
+    reserve.hear(heard(&after, 60_000));
+    assert_eq!(admits(&mut reserve, 60_000, &after), 0, "what was saved up others may have had");
+    assert_eq!(admits(&mut reserve, 62_000, &after), 4);
+    reserve.lapse();
+    assert!(reserve.confirm(local(62_000), local(62_000), shown(), DRIFT));
+    assert_eq!(admits(&mut reserve, 63_000, &after), 0, "a new clock");
 }

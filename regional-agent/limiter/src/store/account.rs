@@ -27,6 +27,8 @@ pub(super) enum Count {
     Window(Purse),
     /// With how long a slot lasts, and the id by which it is taken.
     Slots(ShareTerms, Duration, HoldId),
+    /// Its floor has ended: it is not looked at.
+    Ended,
 }
 
 impl Account<'_> {
@@ -37,14 +39,15 @@ impl Account<'_> {
             Count::Sliding(_, _, count) => count.current = count.current.saturating_add(self.charge.cost),
             Count::Window(purse) => purse.spend(self.charge.cost),
             // these are long: what is taken is added where it is kept
-            Count::Log(..) | Count::Slots(..) => {}
+            Count::Log(..) | Count::Slots(..) | Count::Ended => {}
         }
     }
 
     /// What was taken is an estimate from now on, to be settled by `hold`.
-    pub fn reserve(&mut self, now: StoreTime, hold: NewHold) -> Part {
+    pub fn reserve(&mut self, now: StoreTime, hold: NewHold) -> Option<Part> {
         let estimate = self.charge.cost;
         let place = match &mut self.count {
+            Count::Ended => return None,
             Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(hold, estimate, terms)),
             Count::Slots(_, _, slot) => Place::Slot(*slot),
             Count::Window(purse) => Place::Window(purse.ticket()),
@@ -55,7 +58,7 @@ impl Account<'_> {
                 Place::Sliding(sliding::Ticket { index: *index, length: *length, entitlement: *entitlement })
             }
         };
-        Part { budget: self.charge.budget.clone(), estimate, place }
+        Some(Part { budget: self.charge.budget.clone(), estimate, place })
     }
 
     /// In the words of the answer; `log` and `slots` are those of the budget, as they are kept after the decision.
@@ -77,6 +80,7 @@ impl Account<'_> {
                 slots.map_or(empty, |slots| empty.held(slots, now, *keep, self.charge.cost)).decision(self.charge.cost)
             }
             Count::Window(purse) => purse.standing(self.fits).decision(self.charge.cost),
+            Count::Ended => LimitDecision::ended(self.charge.cost),
         }
     }
 }

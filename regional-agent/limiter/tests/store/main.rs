@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test says what it expects by unwrapping, in its helpers too")]
 
 mod bucket;
+mod ended;
 mod holds;
 mod lease;
 mod never_more;

@@ -42,7 +42,16 @@ pub fn seeded(cases: u32) -> ProptestConfig {
 pub fn charge(subject: &str, rate: u64, period: Duration, burst: u64) -> Charge {
     let limit = Limit::TokenBucket { rate: tokens(rate), period, burst: tokens(burst) };
     let floor = limit.capacity();
-    Charge { budget: budget(subject), limit, floor, lendable: floor, former_floors: vec![], cost: MicroTokens::TOKEN, enforced: true }
+    Charge {
+        budget: budget(subject),
+        limit,
+        floor,
+        lendable: floor,
+        former_floors: vec![],
+        floor_ttl: None,
+        cost: MicroTokens::TOKEN,
+        enforced: true,
+    }
 }
 
 pub fn costing(charge: &Charge, cost: MicroTokens) -> Charge {

@@ -5,7 +5,7 @@ use super::windows::{self, Told};
 use crate::store::keep::{Again, Hash, Keep, Said};
 use crate::store::{LeaseError, StoreError};
 use quorate_limiter::bucket::{Fill, Period, Standing, exact};
-use quorate_limiter::decision::{Charge, Decision, LeaseView, LimitDecision, Question, Reply};
+use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use quorate_limiter::excess::ExcessBook;
 use quorate_limiter::hold::{HoldId, NewHold};
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
@@ -137,14 +137,16 @@ pub fn question(question: &Question, at: StoreTime) -> Vec<String> {
     let mut words = vec![flag(view.leased), flag(view.whole_floor)];
     words.extend([format!("{}:{}", view.number.session, view.nonce), view.number.seq.to_string()]);
     words.extend([policies_text(view.policies), keep(question.drift), lenders(&view.standing_lenders)]);
-    words.extend(question.charges.iter().flat_map(|charge| charged(charge, at, view, question.drift)));
+    words.extend(question.charges.iter().flat_map(|charge| charged(question, charge, at)));
     words
 }
 
-fn charged(charge: &Charge, at: StoreTime, view: &LeaseView, drift: Drift) -> Vec<String> {
+fn charged(question: &Question, charge: &Charge, at: StoreTime) -> Vec<String> {
+    let (view, drift) = (&question.view, question.drift);
     // more than any limit holds is refused for good, however much more it is
     let cost = charge.cost.0.min(MAX_EXACT + 1);
     let kind = match charge.limit {
+        _ if question.has_ended(charge) => vec!["ended".to_owned()],
         Limit::SlidingLog { .. } => shares::log(charge, view, drift),
         Limit::Concurrency { .. } => shares::slots(charge, view, drift),
         Limit::SlidingWindow { window, .. } => shares::sliding(charge, window, view, drift),
@@ -163,20 +165,26 @@ fn bucket(charge: &Charge) -> Vec<String> {
 }
 
 /// Arguments of `decide.lua` for what is to be kept, but the number of its keys.
-pub fn kept(question: &Question, keep: &Keep) -> [String; 6] {
+pub fn kept(question: &Question, keep: &Keep) -> [String; 7] {
     let none = || "-".to_owned();
     let hold = |hold: NewHold| [hold.id.to_string(), hold.life.as_millis().to_string(), hold.most.0.to_string()];
     let [id, life, most] = keep.beside.hold.map_or_else(|| [none(), none(), none()], hold);
     let (content, charges) = keep.attempt.map_or((none(), none()), |attempt| (hex(&attempt.content), hex(&charges_hash(question))));
     let slot = keep.beside.slot.map_or_else(none, |id| id.to_string());
-    [id, life, most, slot, content, charges]
+    let ends = question.charges.iter().any(|charge| charge.floor_ttl.is_some());
+    let floors = match question.charges.iter().any(|charge| question.has_ended(charge)) {
+        true => "ended".to_owned(),
+        false => flag(ends),
+    };
+    [floors, id, life, most, slot, content, charges]
 }
 
 /// Of the budgets that are charged, how they are counted, and how much.
 fn charges_hash(question: &Question) -> Hash {
     let mut hasher = blake3::Hasher::new();
     for charge in &question.charges {
-        let text = format!("{} {} {} {}\n", budget_text(&charge.budget), charge.limit.algorithm(), charge.cost.0, charge.enforced);
+        let how = if question.has_ended(charge) { "ended" } else { charge.limit.algorithm() };
+        let text = format!("{} {how} {} {}\n", budget_text(&charge.budget), charge.cost.0, charge.enforced);
         hasher.update(text.as_bytes());
     }
     let mut hash = Hash::default();
@@ -338,7 +346,11 @@ fn decided(question: &Question, keep: &Keep, status: &str, mut words: Words) -> 
 
 fn decision(question: &Question, words: &mut Words) -> Result<Decision, StoreError> {
     let allowed = words.flag()?;
-    let limits: Result<_, _> = question.charges.iter().map(|charge| limit_decision(charge, words)).collect();
+    let limit = |charge: &Charge| match question.has_ended(charge) {
+        true => Ok(LimitDecision { fits: words.flag()?, ..LimitDecision::ended(charge.cost) }),
+        false => limit_decision(charge, words),
+    };
+    let limits: Result<_, _> = question.charges.iter().map(limit).collect();
     Ok(Decision { allowed, limits: limits? })
 }
 

@@ -32,13 +32,22 @@ for i = 2, charges + 1 do
 end
 local known = redis.call('HMGET', lease, unpack(fields))
 
+-- A charge of which the floor has ended by itself: nothing may be used, and nothing is looked at.
+local function ended_account(_, _, _, cost, a)
+  local account = {fits = cost == 0, take = function() end, keep = function() end}
+  function account.answer()
+    return {account.fits and '1' or '0'}
+  end
+  return account, a
+end
+
 -- How a budget stands before anything is taken, by how it is counted. Each is given the key, what the
 -- record knows of the budget's holding and of its policy's last change, the cost, the place of its
 -- arguments, and the view; it gives an account and the place after its arguments, or no account if the
 -- clock shows another window than the arguments are for. An account says whether the cost fits and whether
 -- that rests on a lease, takes it, makes it an estimate of a hold, keeps what is to be kept (whether it was
 -- taken or not), and answers.
-local kinds = {bucket = bucket_account, log = log_account, sliding = sliding_account, slots = slots_account, window = window_account}
+local kinds = {ended = ended_account, bucket = bucket_account, log = log_account, sliding = sliding_account, slots = slots_account, window = window_account}
 
 local accounts, allowed, a = {}, true, 9
 for i = 1, charges do

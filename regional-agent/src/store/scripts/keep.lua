@@ -1,12 +1,13 @@
 -- What is kept beside the charges: a hold, by which they are settled later, and the answer, for a retry.
 --
--- The last argument says how many keys follow those of the charges. If any do, the six before it are the id, the life
--- and the greatest true cost of the hold ('-': none), the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and
--- of its charges.
+-- The last argument says how many keys follow those of the charges. If any do, the seven before it are whether a floor
+-- of the charges ends by itself, or has ended ('ended'), the id, the life and the greatest true cost of the hold ('-': none),
+-- the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and of its charges.
 local more = tonumber(ARGV[#ARGV])
-local charges, hold, slot, attempt = #KEYS - 1 - more, nil, nil, nil
+local charges, hold, slot, attempt, floors = #KEYS - 1 - more, nil, nil, nil, '0'
 if more > 0 then
   local a, key = #ARGV - 6, charges + 2
+  floors = ARGV[a - 1]
   if ARGV[a] ~= '-' then
     hold = {id = ARGV[a], life = tonumber(ARGV[a + 1]), most = ARGV[a + 2], key = KEYS[key]}
     key = key + 1
@@ -34,7 +35,12 @@ local function repeated(view)
   if words[1] ~= attempt.content then
     return {'other-content'}
   end
-  if words[3] == '1' and not (view.leased and words[4] == (record[6] or '-')) then
+  local since_lapse = words[4] == (record[6] or '-')
+  if words[3] == '1' and not (view.leased and since_lapse) then
+    return nil
+  end
+  -- a floor that ends by itself outlasts the lease: while it holds it has not ended since, unless the lease has come back
+  if words[3] == 'floor' and not (floors ~= 'ended' and since_lapse) then
     return nil
   end
   local answer = {'repeated', words[2] == attempt.charges and '1' or '0'}
@@ -60,9 +66,14 @@ local function remember(accounts, reply)
   for _, account in ipairs(accounts) do
     leased = leased or account.leased
   end
-  local allowed = reply[2] == '1'
+  local allowed, rests_on = reply[2] == '1', '0'
+  if allowed and leased then
+    rests_on = '1'
+  elseif allowed and floors == '1' then
+    rests_on = 'floor'
+  end
   local words = {
-    attempt.content, attempt.charges, leased and allowed and '1' or '0', record[6] or '-',
+    attempt.content, attempt.charges, rests_on, record[6] or '-',
     hold and allowed and hold.id or '-', slot and slot.life and slot.id or '-',
   }
   for i = 2, #reply do

@@ -1,12 +1,14 @@
 //! `floor` and `lendable`: static shares and what may be lent of them.
 
 use super::Regions;
+use crate::heartbeat::LONGEST_LEASE;
 use crate::located::{Located, Value};
 use crate::names::RegionName;
 use crate::policy::{FloorRule, Limit, Override, Policy, PolicySet};
-use crate::text::{self, ShareText};
+use crate::text::{self, DurationText, ShareText};
 use crate::units::{MAX_EXACT, MicroTokens, PartsPerMillion};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A share that is at most the whole.
 pub(super) fn part(at: &Located<'_>) -> Option<PartsPerMillion> {
@@ -16,6 +18,26 @@ pub(super) fn part(at: &Located<'_>) -> Option<PartsPerMillion> {
         return None;
     }
     Some(part)
+}
+
+/// The shortest time for which floors may hold by themselves: a lease may last as long, and they are to outlast it.
+const SHORTEST_TTL: Duration = LONGEST_LEASE;
+
+/// The longest: with more nobody would wait for its end.
+const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// `floor-ttl`: how long floors hold without a coordinator.
+pub(super) fn ttl(at: &Located<'_>) -> Option<Duration> {
+    let ttl = at.read("a duration such as `10min`", text::duration)?;
+    let shortest = format!("at least {}, since floors are to outlast any lease", DurationText(SHORTEST_TTL));
+    let longest = format!("at most {}; leave it out if a change is to wait for a region that is out of reach", DurationText(LONGEST_TTL));
+    let (wrong, right) = match ttl {
+        ttl if ttl < SHORTEST_TTL => ("short", shortest),
+        ttl if ttl > LONGEST_TTL => ("long", longest),
+        ttl => return Some(ttl),
+    };
+    at.refuse(format!("{} is too {wrong}: {right}", DurationText(ttl)));
+    None
 }
 
 /// `floor`: one share for all regions together, or each its own. `regions` is `None` where they

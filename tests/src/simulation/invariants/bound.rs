@@ -31,6 +31,9 @@ pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool) -> Re
             }
         }
         let (Some(bound), Some(per_period)) = (published.bound.overshoot_bound, published.bound.overshoot_per_period) else {
+            if watch.one_unheard {
+                continue; // it may not know the policy
+            }
             return Err(Violation { at, rule: RULE, what: format!("{}: unbounded", published.policy) });
         };
         for terms in watch.terms.iter().flatten().filter(|terms| terms.budget.policy.as_str() == published.policy) {

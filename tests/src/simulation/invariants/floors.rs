@@ -14,6 +14,9 @@ const RULE: &str = "a region never below its floor";
 /// Checks that a region leaves alone no more than the ledger told it to; or after a loss of its
 /// state, than may ever be lent (R7).
 pub fn check(at: Micros, name: &RegionName, usable: &Usable, reckoning: &Reckoning) -> Result<(), Violation> {
+    if usable.ended && usable.leased {
+        return Err(Violation { at, rule: RULE, what: format!("the floor of {name} has ended, though it is leased") });
+    }
     if !reckoning.live || usable.whole || !usable.settled {
         return Ok(());
     }

@@ -3,9 +3,11 @@
 
 use super::{Violation, Watch};
 use crate::simulation::Micros;
+use crate::simulation::SECOND;
 use crate::simulation::region::Region;
 use quorate_ledger::Ledger;
 use quorate_shared::policy::Shape;
+use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::units::{Capacity, MicroTokens};
 use std::time::Duration;
 
@@ -24,9 +26,25 @@ pub fn heartbeats(drain: Duration) -> u64 {
     HEARTBEATS + 2 * drain.as_secs()
 }
 
-/// What is not well yet; nothing once all is.
-pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
-    unhealed(now, watch, ledger, regions, hot).or_else(|| without_number(ledger))
+/// So long it may take at most if a region stays cut off: its floors hold for eight seconds by themselves after a leader was
+/// elected, what it took counts for four more, and then comes the set that brings back what is missing.
+pub const WITHOUT_ONE: Micros = 30 * SECOND;
+
+/// What is not well yet; nothing once all is. One region is `hot`; another may be cut off, and changes must do without it.
+pub fn unwell(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], (hot, cut_off): (usize, Option<usize>)) -> Option<String> {
+    match cut_off {
+        None => unhealed(now, watch, ledger, regions, hot).or_else(|| without_number(ledger)),
+        Some(cut_off) => pending(ledger).or_else(|| not_leased(now, regions.iter().enumerate().filter(|(r, _)| *r != cut_off))),
+    }
+}
+
+fn pending(ledger: &Ledger) -> Option<String> {
+    let (version, waits_for) = ledger.pending_policies()?;
+    Some(format!("policy set {version} is still pending: it waits for {waits_for:?}"))
+}
+
+fn not_leased<'a>(now: Micros, mut regions: impl Iterator<Item = (usize, &'a Region)>) -> Option<String> {
+    regions.find(|(_, region)| !region.is_leased(now)).map(|(_, region)| format!("{} is not leased", region.name))
 }
 
 /// A policy that is enforced, and of which no number is promised: some region does not know it yet.
@@ -39,11 +57,8 @@ fn without_number(ledger: &Ledger) -> Option<String> {
 }
 
 fn unhealed(now: Micros, watch: &Watch, ledger: &Ledger, regions: &[Region], hot: usize) -> Option<String> {
-    if let Some((version, waits_for)) = ledger.pending_policies() {
-        return Some(format!("policy set {version} is still pending: it waits for {waits_for:?}"));
-    }
-    if let Some(region) = regions.iter().find(|region| !region.is_leased(now)) {
-        return Some(format!("{} is not leased", region.name));
+    if let Some(what) = pending(ledger).or_else(|| not_leased(now, regions.iter().enumerate())) {
+        return Some(what);
     }
     // units do not come back, so nothing is to be reached in a window
     let terms = watch.terms(0).filter(|terms| terms.limit.shape() != Shape::Allowance)?;
@@ -76,9 +91,18 @@ fn target(ledger: &Ledger, terms: &super::Terms, regions: &[Region], hot: usize)
     let all = terms.floors[hot].plus(terms.pool).plus(Capacity { burst: MicroTokens::ZERO, ..lendable });
     match terms.whole == terms.limit.capacity() {
         true => Some(all),
-        // of floors beyond the limit it borrows no more than makes the limit's rate
-        false => Some(Capacity { burst: terms.floors[hot].burst, ..all.min(terms.limit.capacity().max(terms.floors[hot])) }),
+        // of floors beyond the limit it borrows no more than makes the limit's rate, of which some is set aside for agents
+        false => {
+            let divided = terms.limit.capacity().minus(set_aside(ledger, terms)?);
+            Some(Capacity { burst: terms.floors[hot].burst, ..all.min(divided.max(terms.floors[hot])) })
+        }
     }
+}
+
+/// What agents of all regions may spend by themselves.
+fn set_aside(ledger: &Ledger, terms: &super::Terms) -> Option<Capacity> {
+    let set = ledger.active_policies();
+    Some(set.shares(set.policy(&terms.budget.policy)?, terms.limit).values().map(RegionShare::reserved).sum())
 }
 
 /// The violation, if it takes longer.

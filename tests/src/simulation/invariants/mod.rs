@@ -96,6 +96,10 @@ pub struct Watch {
     pub fingerprint: u64,
     /// True once the promise is wider than the limit, so that overshoot may be measured.
     pub widened: bool,
+    /// True once a region is cut off for good.
+    pub one_unheard: bool,
+    /// Instants at which the floor of some region had ended by itself.
+    pub ended_instants: u64,
 }
 
 impl Watch {
@@ -119,6 +123,8 @@ impl Watch {
             leased_instants: 0,
             fingerprint: 0,
             widened: false,
+            one_unheard: false,
+            ended_instants: 0,
         };
         // nothing was admitted, so nothing can be broken
         let _ = watch.follow_policies(0, ledger);
@@ -160,6 +166,7 @@ impl Watch {
             let Some(terms) = terms.as_ref().filter(|terms| terms.limit.shape() != Shape::Allowance) else { continue };
             let each = || self.usable.iter().map(move |usable| &usable[place]);
             self.leased_instants += u64::from(each().any(Usable::is_leased));
+            self.ended_instants += u64::from(each().any(|usable| usable.ended));
             entitlements::check(now, terms, each())?;
             conservation::check_parts(now, terms, each())?;
             for (r, usable) in each().enumerate().filter(|(_, usable)| usable.generation == terms.budget.generation) {

@@ -2,11 +2,12 @@
 
 use super::messages::in_words;
 use super::requests::Mood;
-use super::{Event, TROUBLE, World};
+use super::{END, Event, TROUBLE, World};
 use crate::simulation::SECOND;
 use crate::simulation::disk::Disk;
 use crate::simulation::fault::Fault;
 use crate::simulation::network::NODES;
+use crate::simulation::profile::Ends;
 use quorate_ledger::Outcome;
 use std::time::Duration;
 
@@ -51,7 +52,10 @@ impl World {
     }
 
     fn cut(&mut self, fault: Fault, r: usize) -> bool {
-        let until = (self.now + self.chance.between(SECOND, 10 * SECOND)).min(TROUBLE);
+        let span = self.chance.between(SECOND, 10 * SECOND);
+        // long enough for floors to end
+        let span = if self.profile.ends == Ends::Never { span } else { 2 * span };
+        let until = (self.now + span).min(TROUBLE);
         if fault == Fault::RegionHearsNothing {
             self.network.deafen(r, until);
             return true;
@@ -167,8 +171,10 @@ impl World {
     }
 
     fn change_policies(&mut self, fault: Fault, r: usize) -> bool {
+        // what a region lets pass that stays cut off, no end of its floors ends; and no other may be all alone with it
+        let waits_for_ever = matches!(fault, Fault::ModeChanged | Fault::RegionRemoved) && self.profile.ends == Ends::All;
         let replaces = matches!(fault, Fault::ChangeReplaced | Fault::ChangeWithdrawn);
-        if self.cluster.ledger.pending_policies().is_some() != replaces {
+        if waits_for_ever || self.cluster.ledger.pending_policies().is_some() != replaces {
             return false;
         }
         let newest = self.cluster.ledger.newest_policies().clone();
@@ -223,6 +229,7 @@ impl World {
         self.cluster.rejoin();
         let hot = self.chance.below(self.regions.len() as u64) as usize;
         self.hot = Some(hot);
+        self.cut_off_for_good(hot);
         self.proposed = None;
         self.moods.fill(Mood::Idle);
         self.moods[hot] = Mood::Hot;
@@ -235,6 +242,16 @@ impl World {
             self.schedule(SECOND / 2, Event::Elect { restarted: false });
         }
         self.complete();
+    }
+
+    /// One of the other regions is not mended, in some schedules.
+    fn cut_off_for_good(&mut self, hot: usize) {
+        if self.profile.ends == Ends::All {
+            let r = (hot + 1) % self.regions.len();
+            self.tell(Some(r), || "stays cut off".to_owned());
+            self.network.cut(r, END, |_| true);
+            (self.cut_off, self.watch.one_unheard) = (Some(r), true);
+        }
     }
 
     /// The policy set gets back what it lacks.

@@ -41,7 +41,7 @@ impl Region {
         };
         let changed = match before == response.policies || before.active == 0 {
             true => Vec::new(),
-            false => table.changed_since(before, (self.table.in_force() == before).then_some(&*self.table)),
+            false => table.changed_since(before, (self.table.in_force() == before).then_some(&*self.table), |_| false),
         };
         if mistake::made(Mistake::HorizonsBeforeReductions) {
             self.book.applied(application.clone(), received, self.limit.drain());

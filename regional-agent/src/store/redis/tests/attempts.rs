@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::keep::{Again, MOST_ATTEMPTS};
+use quorate_limiter::decision::LimitDecision;
 use quorate_limiter::hold::{Beside, HoldId, NewHold};
 use quorate_limiter::record::Finish;
 use rustix::process::Signal;
@@ -145,6 +146,35 @@ async fn what_rested_on_a_lease_is_repeated_under_that_lease_only() {
     assert!(matches!(ask(3, true).await, Said::Again(_)), "of the lease that came back");
     assert!(!first(ask(3, false).await).limits[0].used_lease, "the lease is over: decided anew, by the floor");
     assert!(matches!(ask(3, false).await, Said::Again(_)));
+}
+
+#[tokio::test]
+async fn what_rested_on_a_floor_that_ends_by_itself_is_repeated_only_while_it_holds() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    set_now(&mut connection, 1_790_000_000_000_000);
+    begin(&store).await.expect("begun");
+    let ending = Charge { floor_ttl: Some(HOUR), ..limit() };
+    let ask = async |unheard_for| {
+        let mut question = question(std::slice::from_ref(&ending));
+        question.view.unheard_for = unheard_for;
+        store.ask(&question, &attempt(1, 1)).await.expect("it answers")
+    };
+    assert!(first(ask(Duration::ZERO).await).allowed);
+    assert!(matches!(ask(HOUR / 2).await, Said::Again(again) if again.allowed), "without a lease too");
+    let refused = first(ask(HOUR).await);
+    assert!(!refused.allowed && refused.limits == [LimitDecision::ended(MicroTokens::TOKEN)], "{refused:?}");
+    let again = Again { hold: None, slot: None, allowed: false, decision: Some(refused) };
+    assert_eq!(ask(2 * HOUR).await, Said::Again(again));
+    let again = Again { hold: None, slot: None, allowed: false, decision: None };
+    assert_eq!(ask(Duration::ZERO).await, Said::Again(again), "the answer to the id, though it holds again");
+    assert_eq!(left(&store).await, 9);
+
+    let ask_other = async || store.ask(&question(std::slice::from_ref(&ending)), &attempt(2, 1)).await.expect("it answers");
+    assert!(first(ask_other().await).allowed);
+    set_now(&mut connection, 1_790_000_001_000_000);
+    renew(&store, 2, true).await;
+    assert!(first(ask_other().await).allowed, "nobody knows whether its answer came in time, since the floor may have ended");
 }
 
 #[tokio::test]

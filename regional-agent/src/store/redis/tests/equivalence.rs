@@ -68,6 +68,7 @@ impl Both<'_> {
             number: view.dated.after(record.number()),
             nonce: record.nonce,
             policies: view.policies.unwrap_or(record.policies),
+            unheard_for: Duration::from_micros(view.unheard),
         }
     }
 
@@ -82,6 +83,8 @@ impl Both<'_> {
             floor,
             lendable,
             former_floors: vec![],
+            // one of them has a floor that ends a second after the coordinators were heard
+            floor_ttl: (index == 1).then_some(Duration::from_secs(1)),
             cost: MicroTokens(cost),
             enforced,
         }
@@ -487,7 +490,8 @@ fn the_scripts_count_windows_as_the_store_in_memory_does() {
 /// Plays `operations` at ten tokens a second, then a question of five tokens.
 fn play_and_ask(operations: impl IntoIterator<Item = Operation>) {
     let floor = Capacity::new(tokens(10), tokens(20));
-    let view = View { leased: false, whole_floor: false, passed: 0, standing: vec![], dated: Response::PRESENT, policies: None };
+    let view =
+        View { leased: false, whole_floor: false, passed: 0, unheard: 0, standing: vec![], dated: Response::PRESENT, policies: None };
     let decide = Operation::Decide { charges: vec![Some(((floor, floor), 5_000_000, true))], view, former: None, reserve: None };
     let all: Vec<Operation> = [open()].into_iter().chain(operations).chain([decide]).collect();
     Stage::new().play(1_790_000_000_000_000, 0, [Kind::Bucket(Duration::from_secs(1)); SUBJECTS], &all).expect("the same");

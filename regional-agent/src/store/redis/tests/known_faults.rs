@@ -89,7 +89,16 @@ impl Both {
 }
 
 fn of(name: &str, limit: Limit, cost: MicroTokens) -> Charge {
-    Charge { budget: subject(name), limit, floor: limit.capacity(), lendable: Capacity::ZERO, former_floors: vec![], cost, enforced: true }
+    Charge {
+        budget: subject(name),
+        limit,
+        floor: limit.capacity(),
+        lendable: Capacity::ZERO,
+        former_floors: vec![],
+        floor_ttl: None,
+        cost,
+        enforced: true,
+    }
 }
 
 /// Runs `test` with each algorithm on fresh stores.

@@ -67,7 +67,16 @@ fn subject(name: &str) -> BudgetId {
 fn charge(name: &str, rate: MicroTokens, period: Duration, burst: MicroTokens) -> Charge {
     let limit = Limit::TokenBucket { rate, period, burst };
     let floor = limit.capacity();
-    Charge { budget: subject(name), limit, floor, lendable: floor, former_floors: vec![], cost: MicroTokens::TOKEN, enforced: true }
+    Charge {
+        budget: subject(name),
+        limit,
+        floor,
+        lendable: floor,
+        former_floors: vec![],
+        floor_ttl: None,
+        cost: MicroTokens::TOKEN,
+        enforced: true,
+    }
 }
 
 fn tokens(n: u64) -> MicroTokens {

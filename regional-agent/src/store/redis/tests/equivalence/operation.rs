@@ -93,6 +93,8 @@ pub struct View {
     pub whole_floor: bool,
     /// Microseconds since the floor may be whole.
     pub passed: u64,
+    /// Microseconds since a coordinator was heard.
+    pub unheard: u64,
     pub standing: Vec<RegionName>,
     pub dated: Response,
     pub policies: Option<PoliciesInForce>,
@@ -207,9 +209,18 @@ fn response() -> impl Strategy<Value = Response> {
 fn view() -> impl Strategy<Value = View> {
     let small = || prop_oneof![12 => Just(0i64), 1 => -1..=1i64];
     let dated = (small(), small()).prop_map(|(sessions, seqs)| Response { sessions, seqs });
-    let floor = (proptest::bool::weighted(0.3), span());
+    let unheard = prop_oneof![4 => Just(0u64), 1 => Just(2_000_000u64)];
+    let floor = (proptest::bool::weighted(0.3), span(), unheard);
     (any::<bool>(), floor, lenders(), dated, proptest::option::weighted(0.05, policies())).prop_map(
-        |(leased, (whole_floor, passed), standing, dated, policies)| View { leased, whole_floor, passed, standing, dated, policies },
+        |(leased, (whole_floor, passed, unheard), standing, dated, policies)| View {
+            leased,
+            whole_floor,
+            passed,
+            unheard,
+            standing,
+            dated,
+            policies,
+        },
     )
 }
 
