@@ -311,6 +311,29 @@ pub enum ClusterCommand {
     ClearAlarm(ClearAlarmArgs),
     /// Change how long a region may go on without being heard
     Lease(LeaseArgs),
+    /// Write what is to be kept outside of the cluster: policy sets, and the key of subjects
+    Snapshot(SnapshotArgs),
+    /// Let a newly founded cluster go on from a snapshot
+    Restore(RestoreArgs),
+}
+
+/// `quorate cluster snapshot`.
+#[derive(Clone, Debug, Args)]
+pub struct SnapshotArgs {
+    /// Where to write it, readable by its owner alone; a file that is there is not replaced
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// `quorate cluster restore`.
+#[derive(Clone, Debug, Args)]
+pub struct RestoreArgs {
+    /// What `quorate cluster snapshot` wrote
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    pub why: Option<String>,
 }
 
 /// `quorate cluster lease`.

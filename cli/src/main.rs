@@ -45,6 +45,8 @@ async fn run(line: CommandLine) -> anyhow::Result<Verdict> {
         Command::Cluster(ClusterCommand::Status(args)) => commands::views::cluster(args, &client()?).await,
         Command::Cluster(ClusterCommand::ClearAlarm(args)) => commands::alarm::clear(args, &client()?).await,
         Command::Cluster(ClusterCommand::Lease(args)) => commands::lease::change(args, &client()?).await,
+        Command::Cluster(ClusterCommand::Snapshot(args)) => commands::backup::snapshot(&args, &client()?).await,
+        Command::Cluster(ClusterCommand::Restore(args)) => commands::backup::restore(&args, &client()?).await,
         Command::Load(args) => load::run(args, &line.reach, &client()?).await,
         Command::Completions { shell } => completions(shell),
     }

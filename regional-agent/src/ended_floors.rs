@@ -90,7 +90,7 @@ mod tests {
             grants: vec![],
             former: vec![],
             clock_at_least: Default::default(),
-            policies: PoliciesInForce { active: 1, next: None },
+            policies: PoliciesInForce { active: 1, next: None, also: None },
             sets: vec![Arc::new(set)],
             subject_key: SubjectKey::new([1; 32]),
         };
@@ -117,7 +117,7 @@ mod tests {
         {
             let mut state = region.state.lock();
             let mut heard = Contact::default();
-            heard.renew(PoliciesInForce { active: 1, next: None }, region.clock.now());
+            heard.renew(PoliciesInForce { active: 1, next: None, also: None }, region.clock.now());
             let book = state.book.take().expect("it has a session").with_contact(heard);
             state.book = Some(book);
         }

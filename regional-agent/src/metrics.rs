@@ -166,6 +166,7 @@ impl Metrics {
                 | BeatError::UnknownRegion
                 | BeatError::Refused(_)
                 | BeatError::MissingPolicies(_)
+                | BeatError::Restoring(_)
                 | BeatError::OtherCluster
                 | BeatError::OtherStore,
             ) => "refused",

@@ -220,13 +220,12 @@ impl PolicyShelf {
     }
 
     fn table_of(&self, holder: Holder<'_>, in_force: PoliciesInForce) -> Option<PolicyTable> {
-        let active = self.content.sets.get(&in_force.active)?;
-        let next = match in_force.next {
-            Some(version) => Some(self.content.sets.get(&version)?),
-            None => None,
-        };
+        let none = Arc::default();
+        let active = if in_force.active == 0 { &none } else { self.content.sets.get(&in_force.active)? };
+        let read = |version: Option<u64>| version.map_or(Some(None), |version| self.content.sets.get(&version).map(Some));
+        let (next, also) = (read(in_force.next)?, read(in_force.also)?);
         let former = self.content.former.iter().map(|former| (former.clone(), self.content.sets.get(&former.version).cloned()));
-        let table = PolicyTable::new(holder, active, next, self.content.subject_key.clone()?);
+        let table = PolicyTable::obeying(holder, active, next, also, self.content.subject_key.clone()?);
         Some(table.with_former(holder, &former.collect::<Vec<_>>()))
     }
 }
@@ -279,7 +278,7 @@ mod tests {
             grants: vec![],
             former: vec![],
             clock_at_least: Default::default(),
-            policies: PoliciesInForce { active, next: None },
+            policies: PoliciesInForce { active, next: None, also: None },
             sets: vec![Arc::new(PolicySet { version: active, ..PolicySet::default() })],
             subject_key: SubjectKey::new([key; 32]),
         }
@@ -306,7 +305,7 @@ mod tests {
         assert_eq!(renews.tag(), Some(tag.as_str()));
         let dir = tempfile::tempdir().expect("a directory");
         let mut follows = PolicyShelf::open(Some(dir.path().to_owned())).expect("it opens");
-        let in_force = |active| PoliciesInForce { active, next: None };
+        let in_force = |active| PoliciesInForce { active, next: None, also: None };
         assert!(!follows.adopt(&text, in_force(2)).expect("looked at"), "another set is in force");
         assert!(!follows.adopt("{}x", in_force(3)).expect("looked at"));
         assert!(follows.adopt(&text, in_force(3)).expect("taken"));

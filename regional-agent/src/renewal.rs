@@ -15,7 +15,7 @@ use quorate_limiter::lease_book::{Application, LeaseBook, Refused};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::pace::{self, Hurry, Outcome};
 use quorate_limiter::record::{ChangedPolicy, Finish, HoldingsChange, Refusal, Settlement};
-use quorate_shared::heartbeat::{Answer, Grant, Holding, Number, Response};
+use quorate_shared::heartbeat::{Answer, Grant, Holding, Number, PoliciesInForce, Response};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::LocalTime;
 use std::sync::Arc;
@@ -51,6 +51,9 @@ pub enum BeatError {
     /// The policy set names no such region.
     #[error("the coordinators know no region of this name: add it to the policy set")]
     UnknownRegion,
+    /// What was granted before the backup was restored may count yet.
+    #[error("the coordinators were restored from a backup, and answer nobody for {0:?} yet: the region serves its floor")]
+    Restoring(Duration),
     /// R3.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -201,7 +204,10 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
         return Err(BeatError::Unplugged);
     }
     match answer.answer {
-        Answer::Renewed(response) => {
+        Answer::Renewed(mut response) => {
+            if let Some(book) = region.state.lock().book.as_ref() {
+                response.policies = response.policies.in_a_region_with(book.policies());
+            }
             let foreign = region.state.lock().shelf.is_foreign_to(&response);
             if foreign {
                 return Err(start_over(region, session).await);
@@ -214,6 +220,7 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
         }
         Answer::Stale { newest } => Err(overtaken(region, beat.number, newest).await),
         Answer::UnknownRegion => Err(BeatError::UnknownRegion),
+        Answer::Restoring { remaining } => Err(BeatError::Restoring(remaining)),
     }
 }
 
@@ -298,11 +305,11 @@ fn prepare(
             Arc::new(made.ok_or(BeatError::MissingPolicies(response.policies.active))?)
         }
     };
-    let changed = match before == response.policies || before.active == 0 {
+    let changed = match before == response.policies || before == PoliciesInForce::default() {
         true => Vec::new(),
         false => {
             let ended = |ttl| !view.floor_holds(Some(ttl), response.drift, Duration::ZERO);
-            table.changed_since(before, (state.table.in_force() == before).then_some(&*state.table), ended)
+            table.changed_since(before, (before.active > 0 && state.table.in_force() == before).then_some(&*state.table), ended)
         }
     };
     Ok((application, table, changed))

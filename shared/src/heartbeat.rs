@@ -298,6 +298,11 @@ pub enum Answer {
     },
     /// The policy set knows no such region.
     UnknownRegion,
+    /// The coordinators were restored from a backup: until what was granted before cannot count any more, they answer nobody.
+    Restoring {
+        /// For how long yet, if no other of them takes the lead.
+        remaining: Duration,
+    },
 }
 
 /// A renewal, with every offer made to the region since its echo (R4).
@@ -351,6 +356,30 @@ pub struct PoliciesInForce {
     pub active: u64,
     /// Version of the set that is about to become active.
     pub next: Option<u64>,
+    /// A set that was about to become active when the coordinators were lost: perhaps it is, so it is obeyed too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub also: Option<u64>,
+}
+
+impl PoliciesInForce {
+    /// Later ones are greater: by the newest set, then by whether it is active.
+    pub fn recency(self) -> (u64, u64) {
+        (self.active.max(self.next.unwrap_or(0)), self.active)
+    }
+
+    /// What holds in a region that goes by `own`: coordinators that were restored from a backup do not know which set is
+    /// active there. One that obeys more sets than can be named here serves nothing until they do.
+    #[must_use]
+    pub fn in_a_region_with(self, own: Self) -> Self {
+        if self.active > 0 || self.next.is_none() {
+            return self;
+        }
+        match (own.next, own.also) {
+            (next, also) if next == self.next => Self { active: own.active, also, ..self },
+            (next, None) => Self { active: own.active, also: next, ..self },
+            (_, Some(_)) => self,
+        }
+    }
 }
 
 /// What one region may use of one budget beyond its floor, and what it must leave alone.

@@ -1,6 +1,7 @@
 //! The commands that ask a running system something.
 
 pub mod alarm;
+pub mod backup;
 pub mod check;
 pub mod explain;
 pub mod history;

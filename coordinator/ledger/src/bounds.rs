@@ -23,7 +23,7 @@ impl Ledger {
     /// until when a change waits.
     pub fn bounds(&self, now: Now) -> Bounds {
         let change = self.pending_change(self.date(now));
-        let policies = &self.policies.active.set.policies;
+        let policies = if self.is_restoring() { &self.policies.newest().policies } else { &self.policies.active.set.policies };
         Bounds { policies: policies.iter().map(|p| self.policy_bound(p, change.clone())).collect() }
     }
 
@@ -74,7 +74,7 @@ impl Ledger {
     /// The regions that may not know yet that the policy limits something, in words.
     fn passed_by(&self, policy: &Policy) -> Option<String> {
         let by_known = |session: &Session| session.decides_by().any(|told| self.policies.pass_by(told, policy));
-        let pass_by = |session: &Session| session.may_go_by_forgotten() || by_known(session);
+        let pass_by = |session: &Session| session.may_go_by_forgotten() || session.goes_by_unknown() || by_known(session);
         let names: Vec<&str> = self.regions.iter().filter(|(_, session)| pass_by(session)).map(|(name, _)| name.as_str()).collect();
         (!names.is_empty()).then(|| names.join(", "))
     }

@@ -1,5 +1,6 @@
 //! What the replicated log carries, and what applying it answers.
 
+use crate::restore::{Backup, NotRestored};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Holding, Office};
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
 use quorate_shared::policy::PolicySet;
@@ -44,6 +45,17 @@ pub enum Command {
     Lease {
         /// At most [`quorate_shared::heartbeat::LONGEST_LEASE`].
         lease: Duration,
+        /// Who says so.
+        by: Author,
+    },
+    /// The cluster goes on from a backup: see [`crate::restore`].
+    Restore {
+        /// What was kept.
+        backup: Box<Backup>,
+        /// The longest that `L` can have been since it was made.
+        longest_lease: Duration,
+        /// Greater than that of any set since: which regions know of sets that the backup does not is told by this.
+        version: u64,
         /// Who says so.
         by: Author,
     },
@@ -134,8 +146,17 @@ pub enum Outcome {
         /// The newest version.
         newest: u64,
     },
+    /// The set of a backup is not active yet; policies can be changed once it is.
+    Restoring {
+        /// Its version.
+        version: u64,
+        /// Regions that have not confirmed it.
+        waits_for: Vec<RegionName>,
+    },
     /// A lease of nothing, or longer than there may be.
     NoSuchLease,
+    /// The backup was not taken; nothing was changed.
+    NotRestored(NotRestored),
     /// No region of this name.
     UnknownRegion,
     /// The region's lease has not ended, so it cannot be fenced yet.

@@ -6,7 +6,7 @@ use crate::Ledger;
 use crate::recent::{LastHour, Together};
 use crate::session::{LeftAt, Session};
 use quorate_shared::bound::Steps;
-use quorate_shared::heartbeat::{Excess, StoreReport};
+use quorate_shared::heartbeat::Excess;
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::MicroTokens;
@@ -20,7 +20,7 @@ const MOST: usize = 10_000;
 /// What those that are not told apart have left behind, in bounded memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Departed {
-    rest: Option<LeftAt>,
+    pub rest: Option<LeftAt>,
     /// Steps of their stores' clocks.
     pub steps: LastHour<Steps>,
     /// What they used beyond limits, of policies that are in force.
@@ -99,8 +99,7 @@ impl Ledger {
                 continue;
             }
             if let Some(left) = self.left.remove(name).or(self.departed.rest) {
-                let unheard = StoreReport::new("", false);
-                self.regions.insert(name.clone(), Session::new(String::new(), unheard).returning(left));
+                self.regions.insert(name.clone(), Session::unheard(left));
             }
         }
     }
@@ -111,7 +110,7 @@ mod tests {
     use super::*;
     use crate::testing::{World, at, by, set};
     use crate::{Command, Outcome};
-    use quorate_shared::heartbeat::{Answer, Heartbeat, Number, ObservedSteps, Stamp};
+    use quorate_shared::heartbeat::{Answer, Heartbeat, Number, ObservedSteps, Stamp, StoreReport};
     use quorate_shared::policy::PolicySet;
     use std::time::Duration;
 

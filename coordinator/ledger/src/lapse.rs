@@ -26,6 +26,8 @@ impl Ledger {
             session.acts_on(next.set.version).any(|said| self.restricts(name, session, said))
                 || self.waits_for_past_use(name, session)
                 || self.may_spend_ending_units(name, session)
+                || self.may_go_by_unknown(session)
+                || session.counts_by_unknown(next.set.version)
         };
         let waiting = |(name, session): &(&RegionName, &Session)| waited_for(name, session);
         let forgotten = usize::from(mistake::made(Mistake::RegionNotWaitedFor));

@@ -8,6 +8,7 @@ use crate::departed::Departed;
 use crate::level::check_level;
 use crate::measured::Measured;
 use crate::policies::PolicyBook;
+use crate::restore::Restored;
 use crate::session::{LeftAt, Session};
 use crate::windows::{Kind, Windows};
 use quorate_shared::heartbeat::{LONGEST_LEASE, Office};
@@ -54,6 +55,9 @@ pub struct Ledger {
     pub(crate) left: BTreeMap<RegionName, LeftAt>,
     #[serde(default)]
     pub(crate) departed: Departed,
+    /// Set if it was restored from a backup.
+    #[serde(default)]
+    pub(crate) restored: Option<Restored>,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -150,6 +154,7 @@ impl Ledger {
             Command::Policies { replaces, set, by } => self.apply_policies(*replaces, set, by),
             Command::Fence { region, .. } => self.apply_fence(region),
             Command::Lease { lease, .. } => self.apply_lease(*lease),
+            Command::Restore { backup, longest_lease, version, by } => self.apply_restore(backup, *longest_lease, *version, by),
             Command::ClearAlarm { policy, subject, .. } => self.clear_alarms(policy.as_ref(), *subject),
         }
     }
@@ -184,6 +189,9 @@ impl Ledger {
     /// so each is to confirm the new one as if the other had never been.
     fn apply_policies(&mut self, replaces: u64, set: &PolicySet, by: &Author) -> Outcome {
         let Some(founding) = &self.founding else { return Outcome::Done };
+        if self.is_restoring() {
+            return Outcome::Restoring { version: self.newest_policies().version, waits_for: self.unconfirmed_regions() };
+        }
         let newest = self.policies.newest().version;
         if replaces != newest {
             return Outcome::VersionConflict { newest };

@@ -55,7 +55,7 @@ impl PolicyBook {
 
     /// What a response says of the sets.
     pub fn in_force(&self) -> PoliciesInForce {
-        PoliciesInForce { active: self.active.set.version, next: self.next.as_ref().map(|n| n.set.version) }
+        PoliciesInForce { active: self.active.set.version, next: self.next.as_ref().map(|n| n.set.version), also: None }
     }
 
     /// The sets that an agent lacks which has read up to version `known`.
@@ -78,6 +78,24 @@ impl PolicyBook {
         self.history.drain(..surplus);
         self.next = Some(SetWithOverrides::new(set, key));
         version
+    }
+
+    /// Takes a set from a backup under this version, to become active when confirmed. Its budgets go on.
+    pub fn restore(&mut self, set: &PolicySet, version: u64, by: &Author, key: &SubjectKey) {
+        let set = Arc::new(PolicySet { version, ..set.clone() });
+        self.history.push(PolicyVersion { set: set.clone(), by: by.clone(), withdrawn: false });
+        self.next = Some(SetWithOverrides::new(set, key));
+    }
+
+    /// The pending set once more, as another version, above `beyond`, by which no budget goes on. False if none is pending.
+    pub fn begin_all_anew(&mut self, beyond: u64, key: &SubjectKey) -> bool {
+        let (Some(next), Some(last)) = (&mut self.next, self.history.last_mut()) else { return false };
+        let mut set = PolicySet::clone(&next.set);
+        set.version = set.version.max(beyond).saturating_add(1);
+        set.policies.iter_mut().for_each(|policy| policy.generation = set.version);
+        last.set = Arc::new(set);
+        *next = SetWithOverrides::new(last.set.clone(), key);
+        true
     }
 
     /// Makes the pending set the active one. `acted_on` tells whether a region may still act on
@@ -168,7 +186,8 @@ impl PolicyBook {
     pub fn leave_nothing_to(&self, region: &RegionName, told: PoliciesInForce) -> bool {
         let find = |version: u64| self.set(version);
         if told.active == 0 {
-            return true;
+            // beside whichever set it knows it obeys the one that was restored
+            return told.next.and_then(find).is_none_or(|next| !next.regions.contains_key(region));
         }
         let Some(acting) = find(told.active) else { return false };
         let strict = |name| told.next.and_then(find).and_then(|next| next.policy(name)).is_some_and(|next| !next.lets_pass());

@@ -5,7 +5,7 @@ use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::ledger::Founding;
 use crate::measured::Overshoot;
-use crate::session::Session;
+use crate::session::{LeftAt, Session};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -25,6 +25,11 @@ impl Ledger {
             return Outcome::Heartbeat(Answer::UnknownRegion);
         }
         let at = self.advance_clock(stamped.office, stamped.at);
+        if let Some(answer) = self.quiet_answer(at) {
+            return Outcome::Heartbeat(answer);
+        }
+        let beat = &*self.heard(beat);
+        self.note_before(beat);
         self.expire(at);
         if let Err(newest) = self.accept(beat, at) {
             return Outcome::Heartbeat(Answer::Stale { newest });
@@ -55,7 +60,7 @@ impl Ledger {
     fn knows(&self, region: &RegionName) -> bool {
         let named = self.policies.active.set.regions.contains_key(region) || self.policies.newest().regions.contains_key(region);
         // one that may still use a floor of former times is to hear that it has none
-        named || self.regions.contains_key(region)
+        named || self.regions.contains_key(region) || self.is_restoring()
     }
 
     /// The entry's date, not before any earlier one of its office. The first entry of an office
@@ -67,6 +72,7 @@ impl Ledger {
             self.budgets.values_mut().for_each(BudgetEntry::forget_dates);
             self.measured.values_mut().for_each(|measured| measured.last_hour.forget_dates(first));
             self.departed.forget_dates(first);
+            self.note_office();
             if mistake::made(Mistake::NewOfficeEndsSessions) {
                 let all: Vec<RegionName> = self.regions.keys().cloned().collect();
                 all.iter().for_each(|region| self.end_session(region));
@@ -77,7 +83,11 @@ impl Ledger {
 
     /// R1. Refuses with the newest number if this one is not newer.
     fn accept(&mut self, beat: &Heartbeat, at: LeaderTime) -> Result<(), Number> {
-        let begun = || Session::new(beat.agent.clone(), beat.store.clone());
+        let left = self.is_restoring().then(LeftAt::unknown);
+        let begun = || {
+            let new = Session::new(beat.agent.clone(), beat.store.clone());
+            left.into_iter().fold(new, Session::returning)
+        };
         let session = self.regions.entry(beat.region.clone()).or_insert_with(begun);
         let returns = session.expired || session.newest == Number::default();
         if !session.accept(beat.number, beat.nonce, at) {

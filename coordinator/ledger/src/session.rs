@@ -110,6 +110,11 @@ pub(crate) struct LeftAt {
 }
 
 impl LeftAt {
+    /// Of a region of which nothing is known: it may go by any set.
+    pub fn unknown() -> Self {
+        Self { newest: Number::default(), nonce: 0, decides_by_none: false }
+    }
+
     /// What is safe to reckon with of either region.
     pub fn worse(self, other: Self) -> Self {
         let newer = if other.newest > self.newest { other } else { self };
@@ -156,6 +161,11 @@ impl Session {
         Self { newest: left.newest, nonce: left.nonce, was_told_until, expired: true, genesis: false, ..self }
     }
 
+    /// The same of one that has not been heard of yet.
+    pub fn unheard(left: LeftAt) -> Self {
+        Self::new(String::new(), StoreReport::new("", false)).returning(left)
+    }
+
     /// Names of the region's agents, in order; none of a region that was not heard of.
     pub fn agents(&self) -> Vec<String> {
         let named = |agent: &&String| !agent.is_empty();
@@ -166,13 +176,33 @@ impl Session {
 
     /// What is kept of it when it leaves.
     pub fn left_at(&self) -> LeftAt {
-        let decides = self.may_go_by_forgotten() || self.decides_by().any(|told| told.active > 0);
+        let decides = self.may_go_by_forgotten() || self.goes_by_unknown() || self.decides_by().any(|told| told.active > 0);
         LeftAt { newest: self.newest, nonce: self.nonce, decides_by_none: !decides }
     }
 
     /// True if the region may decide by a set that it was told of before it left, whichever that was.
     pub fn may_go_by_forgotten(&self) -> bool {
         self.was_told_until.is_some_and(|newest| self.echo <= newest)
+    }
+
+    /// True if it goes by a set of its own beside the one that was restored, whichever that is.
+    pub fn goes_by_unknown(&self) -> bool {
+        self.decides_by().any(|told| told.active == 0 && told.next.is_some())
+    }
+
+    /// True if what it took under such a set, or takes, may count, and it does not obey set `next` beside it.
+    pub fn counts_by_unknown(&self, next: u64) -> bool {
+        self.told_policies().any(|told| told.active == 0 && told.next.is_some_and(|beside| beside != next))
+    }
+
+    /// The same as [`Self::may_go_by_forgotten`] of what it took, or agents of it go by without their store.
+    pub fn may_count_by_forgotten(&self) -> bool {
+        self.was_told_until.is_some_and(|newest| self.said.front().is_none_or(|said| said.from <= newest))
+    }
+
+    /// What it may go by is not what its echo says: only one of a response to come counts.
+    pub fn forget_what_it_confirmed(&mut self) {
+        self.was_told_until = self.was_told_until.map(|_| self.newest);
     }
 
     /// When its lease ends, and with it all that rests on its promises, if it is not heard of again.
@@ -202,6 +232,10 @@ impl Session {
         if number.session > self.newest.session || self.expired {
             self.full_from = number;
         }
+        if self.newest == Number::default() {
+            // answers from before it was heard of here are no answers of this cluster
+            self.was_told_until = self.was_told_until.map(|_| number.before());
+        }
         self.genesis &= self.newest == Number::default() || number.session == self.newest.session;
         (self.newest, self.nonce) = (number, nonce);
         self.last = self.last.max(at);
@@ -212,7 +246,8 @@ impl Session {
     /// Takes an echo: its date bounds what the region has promised. What was said before it is
     /// over, as far as past use under it no longer counts. The heartbeat is the session's newest.
     pub fn take_echo(&mut self, echo: Stamp, floors_drained: Option<Stamp>, office: Office) {
-        if echo.number.session != self.newest.session || echo.number >= self.newest || echo.number < self.echo {
+        let unknown = self.was_told_until.is_some_and(|until| echo.number <= until);
+        if unknown || echo.number.session != self.newest.session || echo.number >= self.newest || echo.number < self.echo {
             return;
         }
         self.genesis = false;

@@ -42,7 +42,8 @@ impl Ledger {
     /// The window of a budget that a region is in, unless that is closed.
     pub(crate) fn window_of(&self, region: &RegionName, budget: &BudgetId) -> Option<WindowLabel> {
         let newest = self.regions.get(region)?.windows.get(&kind(budget))?;
-        (*newest >= self.closed_before(budget)).then_some(*newest)
+        let granted_from_here = !self.began_before_restore(&budget.policy, *newest);
+        (granted_from_here && *newest >= self.closed_before(budget)).then_some(*newest)
     }
 
     /// The region has opened these windows. What every live region has left behind is closed.
@@ -187,7 +188,8 @@ impl Ledger {
 
     fn grant(&mut self, region: &RegionName, budget: &BudgetId, label: WindowLabel, number: Number) {
         let Some((floors, limit)) = self.window_terms(budget, label) else { return };
-        let stopped = self.alarms.stop(budget) || self.policies.goes_on_elsewhere(budget);
+        let stopped =
+            self.alarms.stop(budget) || self.policies.goes_on_elsewhere(budget) || self.began_before_restore(&budget.policy, label);
         let Some(window) = self.allowances.get_mut(budget).and_then(|a| a.windows.get_mut(&label)) else { return };
         let units = if stopped { MicroTokens::ZERO } else { window.offer_to(region, &floors, limit) };
         window.share(region).say(number, units);

@@ -184,6 +184,8 @@ impl HeartbeatResult {
             Answer::Renewed(_) => Self::Renewed,
             Answer::Stale { .. } => Self::Stale,
             Answer::UnknownRegion => Self::UnknownRegion,
+            // nobody is answered for a while
+            Answer::Restoring { .. } => Self::Unavailable,
         }
     }
 

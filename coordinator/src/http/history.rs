@@ -75,7 +75,7 @@ fn state(version: u64, versions: &Versions) -> VersionState {
     if version == versions.active {
         return VersionState::Active;
     }
-    if version > versions.active { VersionState::Pending } else { VersionState::Former }
+    if version == versions.version { VersionState::Pending } else { VersionState::Former }
 }
 
 /// RFC 3339, UTC.

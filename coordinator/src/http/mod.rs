@@ -19,6 +19,7 @@
 
 mod ailing;
 mod alarms;
+mod backup;
 mod body;
 mod budgets;
 mod claims;
@@ -107,6 +108,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/bound", get(views::bound))
         .route("/v1/policies", get(policies::show))
         .route("/v1/policies/history", get(history::show))
+        .route("/v1/cluster/snapshot", get(backup::snapshot))
         .route_layer(middleware::from_fn_with_state(app.clone(), shed::in_turn))
         .route_layer(middleware::from_fn_with_state(app.clone(), leader::ask_leader));
     let api = Router::new()
@@ -119,6 +121,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/regions/{region}/fence", post(fence::fence))
         .route("/v1/explain", post(explain::explain))
         .route("/v1/cluster/lease", post(lease::change))
+        .route("/v1/cluster/restore", post(backup::restore))
         .route("/v1/budgets/alarm/clear", post(alarms::clear))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -194,6 +194,7 @@ fn taken(outcome: Outcome, replaces: u64) -> Result<(u64, Vec<RegionName>), Refu
     match outcome {
         Outcome::Policies { version, waits_for } => Ok((version, waits_for)),
         Outcome::VersionConflict { newest } => Err(Refusal::version_conflict(&format!("\"{replaces}\""), newest)),
+        Outcome::Restoring { version, waits_for } => Err(Refusal::restoring(version, waits_for.iter().map(ToString::to_string).collect())),
         Outcome::Done => Err(Refusal::not_ready("the cluster is not founded yet")),
         other => Err(Refusal::internal(&format!("a policy set came to {other:?}"))),
     }

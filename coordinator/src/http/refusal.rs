@@ -3,6 +3,7 @@
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use quorate_ledger::NotRestored;
 use quorate_shared::problem::{InputError, PROBLEM_JSON, Problem};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -142,6 +143,30 @@ impl Refusal {
     /// 408: the request did not arrive in time.
     pub fn request_timeout() -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "request-timeout", "The request took too long")
+    }
+
+    /// 409: the set of a backup is not active yet.
+    pub fn restoring(version: u64, waits_for: Vec<String>) -> Self {
+        let detail = format!(
+            "version {version}, from the backup, is not in force yet: it waits until {} confirm it, or are fenced; then policies can be changed",
+            waits_for.join(", ")
+        );
+        Self::new(StatusCode::CONFLICT, "restore-pending", "The coordinators were restored, and regions have not confirmed it yet")
+            .detail(detail)
+            .member("version", version)
+            .member("waits_for", waits_for)
+            .again()
+    }
+
+    /// A backup that was not taken: 409 if the cluster has policies of its own, else 400.
+    pub fn not_restored(why: &NotRestored) -> Self {
+        let detail = why.to_string();
+        match why {
+            NotRestored::InUse { .. } => {
+                Self::new(StatusCode::CONFLICT, "cluster-in-use", "The cluster has policies of its own").detail(detail)
+            }
+            NotRestored::Format { .. } | NotRestored::Empty => Self::invalid_request("", detail),
+        }
     }
 
     /// 412: the policy set that was to be replaced is not the newest.

@@ -53,6 +53,8 @@ impl Need<'_> {
         }
         match heartbeat_region(path) {
             Some(region) => Need::Heartbeat(region),
+            // it holds the key by which subjects are hashed
+            None if path == "/v1/cluster/snapshot" => Need::Write,
             // it has a body, and changes nothing
             None if method.is_safe() || path == "/v1/explain" => Need::Read,
             None => Need::Write,

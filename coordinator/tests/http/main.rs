@@ -4,6 +4,7 @@
 
 mod access;
 mod agents;
+mod backup;
 mod cluster;
 mod history;
 mod page;

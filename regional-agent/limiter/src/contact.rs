@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_response_renews_the_floors_of_the_sets_that_it_said_alone() {
-        let sets = |active| PoliciesInForce { active, next: None };
+        let sets = |active| PoliciesInForce { active, next: None, also: None };
         let second = |n: u64| LocalTime::from_micros(n * 1_000_000);
         let mut contact = Contact::default();
         let unheard = |contact: &Contact, active| contact.unheard_for(sets(active), second(20)).as_secs();

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn floors_that_end_by_themselves_are_dated_by_an_instant_before_the_heartbeat_and_for_the_sets_that_it_said() {
-        let sets = |active| PoliciesInForce { active, next: None };
+        let sets = |active| PoliciesInForce { active, next: None, also: None };
         let of = |drawn, applied, active| Record { policies: sets(active), ..record(drawn, applied) };
         let unheard = |agent: &Follower, active| agent.view(second(20), sets(active)).unheard_for;
         let mut agent = Follower::new(second(0));

@@ -89,9 +89,22 @@ impl PolicyTable {
     /// The table of a region, or of one seat of it, under `active`, and under `next` too while that is
     /// pending: then each floor is the smaller of both (R9).
     pub fn new<'a>(holder: impl Into<Holder<'a>>, active: &Arc<PolicySet>, next: Option<&Arc<PolicySet>>, key: SubjectKey) -> Self {
+        Self::obeying(holder, active, next, None, key)
+    }
+
+    /// The same under a third set: see [`PoliciesInForce::also`].
+    pub fn obeying<'a>(
+        holder: impl Into<Holder<'a>>,
+        active: &Arc<PolicySet>,
+        next: Option<&Arc<PolicySet>>,
+        also: Option<&Arc<PolicySet>>,
+        key: SubjectKey,
+    ) -> Self {
         let holder = holder.into();
-        let in_force = PoliciesInForce { active: active.version, next: next.map(|n| n.version) };
-        let rows = active.policies.iter().map(|policy| row(holder, active, policy, next.map(Arc::as_ref), &key)).collect();
+        let version = |set: Option<&Arc<PolicySet>>| set.map(|set| set.version);
+        let in_force = PoliciesInForce { active: active.version, next: version(next), also: version(also) };
+        let others: Vec<&PolicySet> = next.into_iter().chain(also).map(Arc::as_ref).collect();
+        let rows = active.policies.iter().map(|policy| row(holder, active, policy, &others, &key)).collect();
         Self { in_force, key, rows }
     }
 
@@ -273,25 +286,21 @@ fn former_row(holder: Holder<'_>, up_to: WindowLabel, set: Option<&PolicySet>, p
     FormerRow { up_to, base, overrides: own.chain(theirs.into_iter().map(|(subject, limit)| (subject, units(limit)))).collect() }
 }
 
-fn row(holder: Holder<'_>, active: &PolicySet, policy: &Policy, next: Option<&PolicySet>, key: &SubjectKey) -> Row {
-    let successor = next.and_then(|set| Some((set, set.policy(&policy.name)?)));
+fn row(holder: Holder<'_>, active: &PolicySet, policy: &Policy, others: &[&PolicySet], key: &SubjectKey) -> Row {
     let own = policy.overrides_by_hash(key);
-    let theirs = successor.map(|(_, p)| p.overrides_by_hash(key)).unwrap_or_default();
+    let namesake = |set: &&'_ PolicySet| set.policy(&policy.name).map(|theirs| (theirs.clone(), theirs.overrides_by_hash(key)));
+    let successors: Vec<_> = others.iter().filter_map(|set| namesake(set).map(|(theirs, overrides)| (*set, theirs, overrides))).collect();
     let share = |subject: Option<&SubjectHash>| {
         let pick = |overrides: &BTreeMap<SubjectHash, Limit>, base| subject.and_then(|s| overrides.get(s)).copied().unwrap_or(base);
         let now = terms_of(holder, active, policy, pick(&own, policy.limit));
-        match successor {
-            None => now,
-            Some((set, p)) => smaller(now, terms_of(holder, set, p, pick(&theirs, p.limit))),
-        }
+        let next = successors.iter().map(|(set, p, overrides)| terms_of(holder, set, p, pick(overrides, p.limit)));
+        next.fold(now, smaller)
     };
-    let overrides = own.keys().chain(theirs.keys()).map(|subject| (*subject, share(Some(subject)))).collect();
+    let subjects = own.keys().chain(successors.iter().flat_map(|(_, _, overrides)| overrides.keys()));
+    let overrides = subjects.map(|subject| (*subject, share(Some(subject)))).collect();
     let reach = |limit| active.reach(policy, limit, holder.region());
     let reach = (reach(policy.limit), own.iter().map(|(subject, limit)| (*subject, reach(*limit))).collect());
-    let strict = match successor {
-        None => policy.clone(),
-        Some((_, next)) => policy.clone().as_strict_as(next),
-    };
+    let strict = successors.iter().fold(policy.clone(), |strict, (_, next, _)| strict.as_strict_as(next));
     Row { policy: strict, base: share(None), overrides, reach, former: Vec::new() }
 }
 
@@ -359,7 +368,7 @@ mod tests {
     #[test]
     fn budgets_that_are_older_than_the_set_that_brings_them_may_not_be_taken_for_full() {
         let none = table(&Arc::new(PolicySet { version: 1, ..PolicySet::default() }), None);
-        let first = PoliciesInForce { active: 1, next: None };
+        let first = PoliciesInForce { active: 1, next: None, also: None };
         assert!(table(&set(2, 2, 900_000), None).changed_since(first, Some(&none), |_| false).is_empty(), "they begin with this set");
         let changed = table(&set(3, 2, 900_000), None).changed_since(first, Some(&none), |_| false);
         let told: Vec<_> = changed.iter().map(|c| (c.former, c.anew)).collect();
@@ -383,7 +392,7 @@ mod tests {
             policy.overrides = limits.iter().map(named).collect();
             table(&Arc::new(set), None)
         };
-        let first = PoliciesInForce { active: 1, next: None };
+        let first = PoliciesInForce { active: 1, next: None, also: None };
         let told = |old: &[(&str, u64)], new: &[(&str, u64)]| {
             let changed = with(2, new).changed_since(first, Some(&with(1, old)), |_| false);
             changed.iter().map(|c| (c.former.burst.tokens_floor(), c.former.rate.tokens_floor(), c.slows)).collect::<Vec<_>>()
@@ -402,7 +411,7 @@ mod tests {
             set.policies[0].floor_ttl = Some(Duration::from_secs(seconds));
             Arc::new(set)
         };
-        let (old, first) = (table(&with(1, 60), None), PoliciesInForce { active: 1, next: None });
+        let (old, first) = (table(&with(1, 60), None), PoliciesInForce { active: 1, next: None, also: None });
         let told = |unheard: u64| {
             let ended = |ttl: Duration| ttl.as_secs() <= unheard;
             table(&with(2, 600), None).changed_since(first, Some(&old), ended).iter().map(|c| c.former).collect::<Vec<_>>()
@@ -418,7 +427,7 @@ mod tests {
 
     #[test]
     fn budgets_begin_anew_where_a_name_had_others_before() {
-        let (old, first) = (table(&set(1, 1, 900_000), None), PoliciesInForce { active: 1, next: None });
+        let (old, first) = (table(&set(1, 1, 900_000), None), PoliciesInForce { active: 1, next: None, also: None });
         let anew = |table: PolicyTable, known| table.changed_since(first, known, |_| false).iter().map(|c| c.anew).collect::<Vec<_>>();
         assert_eq!(anew(table(&set(2, 2, 900_000), None), Some(&old)), [true], "another generation");
         assert_eq!(anew(table(&set(2, 1, 500_000), None), Some(&old)), [false], "the same with another lendable part");

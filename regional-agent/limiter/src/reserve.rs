@@ -19,7 +19,7 @@ use crate::hold::{Beside, HoldId, NewHold};
 use crate::matching::PolicyTable;
 use crate::record::{Finish, Opening, Refusal, Renewal};
 use crate::store::MemoryStore;
-use quorate_shared::heartbeat::{Number, Office, Stamp};
+use quorate_shared::heartbeat::{Number, Office, PoliciesInForce, Stamp};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::{Drift, LeaderTime, LocalTime, StoreTime};
 use quorate_shared::units::{Capacity, MicroTokens};
@@ -158,12 +158,14 @@ impl Reserve {
     /// If its own state is gone.
     pub fn go_by(&mut self, now: LocalTime, table: Arc<PolicyTable>) -> Result<(), Refusal> {
         let before = self.table.in_force();
-        let (old, new) = ((before.active, before.next), (table.in_force().active, table.in_force().next));
-        if new < old {
+        if table.in_force().recency() < before.recency() {
             return Ok(());
         }
         let ended = |ttl| unheard_for(self.heard, now) >= Drift::MAX.shrink(ttl);
-        let changed = if new == old || before.active == 0 { Vec::new() } else { table.changed_since(before, Some(&self.table), ended) };
+        let changed = match table.in_force() == before || before == PoliciesInForce::default() {
+            true => Vec::new(),
+            false => table.changed_since(before, (before.active > 0).then_some(&*self.table), ended),
+        };
         self.table = table;
         self.put_in_force(now, |finish| Finish { changed, ..finish })
     }

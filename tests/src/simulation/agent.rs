@@ -228,7 +228,7 @@ impl Region {
         let local = self.local(now);
         let agent = self.agent.as_mut()?;
         match answer {
-            Answer::UnknownRegion => None,
+            Answer::UnknownRegion | Answer::Restoring { .. } => None,
             Answer::Stale { newest } => {
                 agent.greatest_session = agent.greatest_session.max(newest.session);
                 let open = agent.book.as_ref().is_some_and(|book| book.session() == sent.0.session);
@@ -248,17 +248,19 @@ impl Region {
         let book = agent.book.as_mut()?;
         let before = book.policies();
         let view = book.view(received);
+        let policies = response.policies.in_a_region_with(before);
+        let response = &Response { policies, ..response.clone() };
         let application = book.receive(response, received).ok()?;
         self.disk.add(response);
         let table = match response.policies == agent.table.in_force() && response.former.is_empty() {
             true => agent.table.clone(),
             false => Arc::new(self.disk.table(&self.name, response.policies)?),
         };
-        let changed = match before == response.policies || before.active == 0 {
+        let changed = match before == response.policies || before == PoliciesInForce::default() {
             true => Vec::new(),
             false => {
                 let ended = |ttl| !view.floor_holds(Some(ttl), self.drift, Duration::ZERO);
-                table.changed_since(before, (agent.table.in_force() == before).then_some(&*agent.table), ended)
+                table.changed_since(before, (before.active > 0 && agent.table.in_force() == before).then_some(&*agent.table), ended)
             }
         };
         if mistake::made(Mistake::HorizonsBeforeReductions) {

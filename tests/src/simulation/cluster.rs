@@ -4,12 +4,15 @@ use super::Micros;
 use super::chance::Chance;
 use super::clock::{rate, scale};
 use super::network::NODES;
-use quorate_ledger::{Author, Command, Ledger, Outcome, StampedHeartbeat};
+use quorate_ledger::{Author, Backup, Command, Ledger, Outcome, StampedHeartbeat};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Office};
 use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::{Drift, LeaderTime};
 use std::time::Duration;
+
+/// No lease of a schedule is longer.
+const LONGEST_LEASE: Duration = Duration::from_secs(6);
 
 /// The replicated log and those who write it.
 #[derive(Debug)]
@@ -25,6 +28,10 @@ pub struct Cluster {
     committed: Option<Office>,
     /// Entries of leaders before, not committed when they lost their office.
     stranded: Vec<StampedHeartbeat>,
+    /// One of after each change of policies.
+    backups: Vec<Backup>,
+    /// Offices up to this one were of coordinators that are lost.
+    lost_offices: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +54,17 @@ impl Cluster {
     pub fn found(set: PolicySet, key: SubjectKey, lease: Duration, drift: Drift) -> Self {
         let mut ledger = Ledger::default();
         ledger.apply(1, &Command::Found { subject_key: key, lease, drift });
-        let mut cluster = Self { ledger, term: 1, offices: 0, leader: None, deposed: None, committed: None, stranded: Vec::new() };
+        let mut cluster = Self {
+            ledger,
+            term: 1,
+            offices: 0,
+            leader: None,
+            deposed: None,
+            committed: None,
+            stranded: Vec::new(),
+            backups: Vec::new(),
+            lost_offices: 0,
+        };
         cluster.change_policies(set);
         cluster
     }
@@ -56,7 +73,27 @@ impl Cluster {
     pub fn change_policies(&mut self, set: PolicySet) -> bool {
         let replaces = self.ledger.newest_policies().version;
         let outcome = self.ledger.apply(self.term, &Command::Policies { replaces, set: Box::new(set), by: operator() });
+        self.backups.extend(self.ledger.backup());
         matches!(outcome, Outcome::Policies { .. })
+    }
+
+    /// Other coordinators begin, with one of the backups and nothing else. What was on its way to the log of those before
+    /// is lost with them. False if the backup does not name a region that may be using a floor: an operator adds that first.
+    pub fn restore(&mut self, chance: &mut Chance) -> bool {
+        let backup = self.backups[chance.below(self.backups.len() as u64) as usize].clone();
+        let names = |region: &RegionName| backup.history.last().is_some_and(|newest| newest.set.regions.contains_key(region));
+        if !self.ledger.known_regions().all(names) {
+            return false;
+        }
+        let version = self.ledger.newest_policies().version.max(self.backups.len() as u64) + 1_000;
+        let mut ledger = Ledger::default();
+        let founding = Command::Found { subject_key: backup.subject_key.clone(), lease: backup.lease, drift: backup.drift };
+        let restore = Command::Restore { backup: Box::new(backup), longest_lease: LONGEST_LEASE, version, by: operator() };
+        [founding, restore].iter().for_each(|command| drop(ledger.apply(1, command)));
+        (self.ledger, self.term, self.lost_offices) = (ledger, 1, self.offices);
+        (self.leader, self.deposed, self.committed) = (None, None, None);
+        self.stranded.clear();
+        true
     }
 
     /// Makes leases last so long from now on. False without a leader.
@@ -136,7 +173,7 @@ impl Cluster {
     /// only in memory when it ended, and never got into the log, nobody can commit.
     fn strand(&mut self, entry: StampedHeartbeat) {
         let ended = self.leader.is_some() && entry.office.term == self.term && self.committed != Some(entry.office);
-        if !ended {
+        if !ended && entry.office.process > self.lost_offices {
             self.stranded.push(entry);
         }
     }

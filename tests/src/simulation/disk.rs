@@ -69,12 +69,11 @@ impl Disk {
 
     /// The same of a region or of a seat.
     pub fn table_of(&self, holder: Holder<'_>, in_force: PoliciesInForce) -> Option<PolicyTable> {
-        let active = self.sets.get(&in_force.active)?;
-        let next = match in_force.next {
-            Some(version) => Some(self.sets.get(&version)?),
-            None => None,
-        };
+        let none = Arc::default();
+        let active = if in_force.active == 0 { &none } else { self.sets.get(&in_force.active)? };
+        let read = |version: Option<u64>| version.map_or(Some(None), |version| self.sets.get(&version).map(Some));
+        let (next, also) = (read(in_force.next)?, read(in_force.also)?);
         let former: Vec<_> = self.former.iter().map(|former| (former.clone(), self.sets.get(&former.version).cloned())).collect();
-        Some(PolicyTable::new(holder, active, next, self.key.clone()?).with_former(holder, &former))
+        Some(PolicyTable::obeying(holder, active, next, also, self.key.clone()?).with_former(holder, &former))
     }
 }

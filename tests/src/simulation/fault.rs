@@ -68,6 +68,7 @@ faults! {
     LeaseChanged "length of leases changed",
     ChangeReplaced "pending change replaced by another",
     ChangeWithdrawn "pending change withdrawn",
+    CoordinatorsRestored "coordinators restored from a backup",
 }
 
 /// How often each kind happened.

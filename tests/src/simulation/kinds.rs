@@ -338,18 +338,53 @@ pub const LATER: &[Kind] = &[
     },
 ];
 
+/// One in sixty-four rounds is of these, for the same reason.
+const LATEST: &[Kind] = &[Kind {
+    name: "coordinators restored",
+    shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
+    bursts: &[12, 30],
+    many: true,
+    troubles: &[
+        (Fault::CoordinatorsRestored, 8),
+        (Fault::AlgorithmChanged, 2),
+        (Fault::LimitLowered, 3),
+        (Fault::LimitRaised, 3),
+        (Fault::FloorsDivided, 4),
+        (Fault::OverrideChanged, 1),
+        (Fault::RegionRemoved, 1),
+        (Fault::RegionAdded, 2),
+        (Fault::PolicyRemoved, 1),
+        (Fault::PolicyAdded, 1),
+        (Fault::RegionFenced, 1),
+        (Fault::RegionCutOff, 5),
+        (Fault::RegionHearsNothing, 3),
+        (Fault::LeaderLost, 2),
+        (Fault::LeaderIsolated, 1),
+        (Fault::AgentKilled, 3),
+        (Fault::AgentPaused, 2),
+        (Fault::StoreLost, 1),
+        (Fault::LeaseChanged, 2),
+    ],
+    hazards: &[NETWORK, &[(Fault::PlansAtRandom, 300)]],
+    ..PLAIN
+}];
+
 /// A round of seeds has one for each of [`KINDS`].
 const ROUND: u64 = KINDS.len() as u64;
 
 /// The kind of a seed.
 pub fn of(seed: u64) -> Kind {
     let place = (seed % ROUND) as usize;
-    if seed / ROUND % 8 == 7 { LATER[place % LATER.len()] } else { KINDS[place] }
+    match seed / ROUND % 64 {
+        63 => LATEST[place % LATEST.len()],
+        round if round % 8 == 7 => LATER[place % LATER.len()],
+        _ => KINDS[place],
+    }
 }
 
 /// Every kind.
 pub fn all() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().chain(LATER)
+    KINDS.iter().chain(LATER).chain(LATEST)
 }
 
 /// The seeds of a kind.

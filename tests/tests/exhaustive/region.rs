@@ -186,7 +186,7 @@ impl Region {
         match answer {
             Answer::Renewed(response) => self.book.clone().receive(response, LocalTime::ZERO).is_ok() && !self.is_waiting_for(response),
             Answer::Stale { newest } => self.is_overtaken(*newest),
-            Answer::UnknownRegion => false,
+            Answer::UnknownRegion | Answer::Restoring { .. } => false,
         }
     }
 

@@ -204,7 +204,7 @@ fn a_seat_ends_with_the_floor_and_only_a_response_that_said_its_sets_renews_it()
     let (before, after) = (ending(1, 100), ending(2, 40));
     let heard = |set: &Arc<PolicySet>, ms| {
         let mut contact = Contact::default();
-        contact.renew(PoliciesInForce { active: set.version, next: None }, local(ms));
+        contact.renew(PoliciesInForce { active: set.version, next: None, also: None }, local(ms));
         contact
     };
     let mut reserve = fresh(&before);

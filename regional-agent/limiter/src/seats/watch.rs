@@ -90,7 +90,7 @@ impl SeatWatch {
 
 /// True if whoever goes by `sets` has no more than `in_force` gives, whichever of its two sets that is.
 fn goes_by(sets: PoliciesInForce, in_force: PoliciesInForce) -> bool {
-    (sets.active, sets.next) >= (in_force.active, in_force.next)
+    sets.recency() >= in_force.recency()
 }
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     const DRIFT: Drift = Drift::DEFAULT;
 
     fn sets(active: u64, next: Option<u64>) -> PoliciesInForce {
-        PoliciesInForce { active, next }
+        PoliciesInForce { active, next, also: None }
     }
 
     fn seats(born: u64, settled: bool, entries: &[(u64, u64, PoliciesInForce)]) -> Seats {

@@ -185,7 +185,7 @@ pub fn lent(part: Capacity) -> Holding {
 }
 
 pub fn policies(active: u64) -> PoliciesInForce {
-    PoliciesInForce { active, next: None }
+    PoliciesInForce { active, next: None, also: None }
 }
 
 pub fn changed(former: Capacity) -> Vec<ChangedPolicy> {

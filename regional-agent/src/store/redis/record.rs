@@ -142,7 +142,7 @@ mod tests {
             BudgetId { policy: "write-api".parse().expect("a name"), generation: 12, subject: "0".repeat(32).parse().expect("a hash") };
         assert_eq!(budget(&budget_text(&id)), Ok(id));
         for next in [None, Some(8)] {
-            let in_force = PoliciesInForce { active: 7, next };
+            let in_force = PoliciesInForce { active: 7, next, also: None };
             assert_eq!(policies(&policies_text(in_force)), Ok(in_force));
         }
     }

@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn an_entry_reads_back_as_written() {
         for next in [None, Some(8)] {
-            let goes_by = PoliciesInForce { active: 7, next };
+            let goes_by = PoliciesInForce { active: 7, next, also: None };
             let written = SeatEntry { seat: 3, beats: 9, clock: StoreTime::from_micros(1 << 52), goes_by };
             assert_eq!(entry(&entry_text(&written)), Ok(written));
         }

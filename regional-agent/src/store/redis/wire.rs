@@ -85,10 +85,8 @@ pub fn budget_text(budget: &BudgetId) -> String {
 
 /// Policy sets in force as the record spells them; only ever compared.
 pub fn policies_text(policies: PoliciesInForce) -> String {
-    match policies.next {
-        None => policies.active.to_string(),
-        Some(next) => format!("{} {next}", policies.active),
-    }
+    let versions = [Some(policies.active), policies.next, policies.also];
+    versions.iter().flatten().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// A holding as the record spells it: pool, lent, and each loan with its lender.
@@ -412,5 +410,5 @@ pub fn done(answer: Vec<String>) -> Result<Words, LeaseError> {
 pub fn policies(text: &str) -> Result<PoliciesInForce, StoreError> {
     let mut numbers = text.split(' ').map(|word| word.parse().map_err(|_| unreadable(text)));
     let active = numbers.next().ok_or_else(|| unreadable(text))??;
-    Ok(PoliciesInForce { active, next: numbers.next().transpose()? })
+    Ok(PoliciesInForce { active, next: numbers.next().transpose()?, also: numbers.next().transpose()? })
 }

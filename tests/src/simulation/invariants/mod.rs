@@ -169,7 +169,8 @@ impl Watch {
             self.ended_instants += u64::from(each().any(|usable| usable.ended));
             entitlements::check(now, terms, each())?;
             conservation::check_parts(now, terms, each())?;
-            for (r, usable) in each().enumerate().filter(|(_, usable)| usable.generation == terms.budget.generation) {
+            let known = |usable: &Usable| usable.generation == terms.budget.generation && !ledger.is_restoring();
+            for (r, usable) in each().enumerate().filter(|(_, usable)| known(usable)) {
                 let reckoning = ledger.reckoning(&terms.budget, &self.catalogue.regions[r]);
                 conservation::check_reckoning(now, &self.catalogue.regions, r, usable, &reckoning)?;
                 floors::check(now, &self.catalogue.regions[r], usable, &reckoning)?;
@@ -284,7 +285,8 @@ impl Watch {
 
     fn follow_policies(&mut self, now: Micros, ledger: &Ledger) -> Result<(), Violation> {
         let set = ledger.active_policies();
-        if set.version == self.version {
+        // while restored coordinators know of no set, those before hold
+        if set.version == self.version || ledger.is_restoring() {
             return Ok(());
         }
         self.version = set.version;

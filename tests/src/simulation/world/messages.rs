@@ -300,6 +300,7 @@ pub(super) fn in_words(answer: &Answer) -> String {
         }
         Answer::Stale { newest } => format!("stale, the newest is {newest}"),
         Answer::UnknownRegion => "unknown region".to_owned(),
+        Answer::Restoring { remaining } => format!("restored, and quiet for {remaining:?} yet"),
     }
 }
 

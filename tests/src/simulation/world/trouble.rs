@@ -47,8 +47,20 @@ impl World {
                 self.ledger_changed = true;
                 self.cluster.change_lease(Duration::from_secs(seconds))
             }
+            Fault::CoordinatorsRestored => self.restore_coordinators(),
             _ => self.change_policies(fault, r),
         }
+    }
+
+    /// All coordinators are lost, and others begin with what was kept of them at some time.
+    fn restore_coordinators(&mut self) -> bool {
+        if !self.cluster.restore(&mut self.chance) {
+            return false;
+        }
+        self.ledger_changed = true;
+        let vacancy = self.chance.between(1_000, SECOND);
+        self.schedule(vacancy, Event::Elect { restarted: false });
+        true
     }
 
     fn cut(&mut self, fault: Fault, r: usize) -> bool {

@@ -46,7 +46,7 @@ fn any_word(numbers: &mut Numbers, last: &SeatAnswer, n: u64) -> SeatWord {
     let next = numbers.once_in(2).then_some(8);
     SeatWord {
         predecessor: numbers.once_in(20).then(|| AgentId(numbers.below(5))),
-        goes_by: if numbers.once_in(4) { PoliciesInForce { active: 7, next } } else { PoliciesInForce::default() },
+        goes_by: if numbers.once_in(4) { PoliciesInForce { active: 7, next, also: None } } else { PoliciesInForce::default() },
         clock: StoreTime::from_micros(n),
         seats: u32::try_from(numbers.below(4)).expect("few"),
         holds: numbers.once_in(3).then(|| (1 + u32::try_from(numbers.below(3)).expect("few"), numbers.below(n + 1))),
@@ -126,7 +126,7 @@ async fn once_each_seat_was_named_after_a_loss_and_a_response_has_come_they_are_
     // by what a disk remembered there may be more
     assert_eq!(settled, [false, false]);
     begin_again(&store, 2).await;
-    let stale = SeatWord { goes_by: PoliciesInForce { active: 6, next: None }, ..two(1, 1) };
+    let stale = SeatWord { goes_by: PoliciesInForce { active: 6, next: None, also: None }, ..two(1, 1) };
     assert!(!store.seat(&stale).await.expect("told").seats.settled, "by a former set there were fewer");
     assert!(store.seat(&two(1, 1)).await.expect("told").seats.settled);
     assert_eq!(store.seat(&SeatWord { seats: 2, ..word(3) }).await.expect("told").seat, None, "both are taken");

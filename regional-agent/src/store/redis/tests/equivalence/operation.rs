@@ -197,8 +197,11 @@ fn holding() -> impl Strategy<Value = Holding> {
 }
 
 fn policies() -> impl Strategy<Value = PoliciesInForce> {
-    prop_oneof![3 => Just((0, None)), 1 => Just((1, Some(2))), 1 => Just((2, None))]
-        .prop_map(|(active, next)| PoliciesInForce { active, next })
+    prop_oneof![3 => Just((0, None)), 1 => Just((1, Some(2))), 1 => Just((2, None))].prop_map(|(active, next)| PoliciesInForce {
+        active,
+        next,
+        also: None,
+    })
 }
 
 fn response() -> impl Strategy<Value = Response> {
