@@ -60,6 +60,8 @@ mistakes! {
     ConfirmedAnother "a withdrawn change taken for the one that took its place",
     FloorTtlFromReceipt "the end of a floor timed from the receipt",
     FloorEndsWithSession "a floor taken back at the end of the session, not of its own time",
+    NoQuietAfterRestore "restored coordinators that answer at once",
+    LostEchoBelieved "an echo of a lost coordinator's answer taken for one of its successor's",
 }
 
 /// True while `mistake` is to be made.

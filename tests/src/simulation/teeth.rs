@@ -53,6 +53,8 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::ConfirmedAnother, 669, 7_000),
     tooth(Mistake::FloorTtlFromReceipt, 461, 5_000),
     tooth(Mistake::FloorEndsWithSession, 461, 5_000),
+    tooth(Mistake::NoQuietAfterRestore, 764, 8_000),
+    tooth(Mistake::LostEchoBelieved, 377_077, 2_000_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {
