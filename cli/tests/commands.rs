@@ -201,7 +201,8 @@ async fn a_policy_set_is_compared_and_put_in_force() {
     // One that refuses the connection was surely not told.
     let both = [nowhere().await, coordinator.clone()].join(",");
     let apply = quorate(&["policy", "apply", &file.text(), "--why", "more room", "--coordinator", &both]).await;
-    assert!(apply.out.ends_with("version 5 is accepted, and in force once confirmed by eu\n"), "{apply:?}");
+    assert!(apply.out.contains("version 5 is accepted, and in force once confirmed by eu ("), "{apply:?}");
+    assert!(apply.out.ends_with("until then a rollback to the version in force withdraws it\n"), "{apply:?}");
     let stale = quorate(&["policy", "apply", &file.text(), "--if-version", "3", "--coordinator", &coordinator]).await;
     assert!(stale.status == 1 && stale.err.contains("status 412"), "{stale:?}");
     let expected = [(Some("dry_run=true".to_owned()), SET.to_owned()), (Some("why=more%20room".to_owned()), SET.to_owned())];

@@ -130,7 +130,7 @@ impl Region {
     fn seat_call(&self) -> Option<(LocalTime, SeatWord)> {
         let state = self.state.lock();
         let sets = state.newest_table().in_force();
-        if sets.active == 0 {
+        if sets == PoliciesInForce::default() {
             return None;
         }
         let seats = state.shelf.seats(&self.name, sets);

@@ -17,7 +17,7 @@ const FIELDS: &[Case] = &[
     (
         "domain: x",
         &[
-            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `mode`",
+            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`",
         ],
     ),
     ("match: [route]", &["5:12: /policies/0/match: expected a map of attributes, such as `{route: write}`, found a list"]),
@@ -302,7 +302,7 @@ const DOCUMENTS: &[Case] = &[
         "regions: us\npolicies: [a]\n",
         &[
             "1:10: /regions: expected a map of regions, such as `{us: {weight: 2}, eu: {}}`, found the text `us`",
-            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `mode`, found the text `a`",
+            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`, found the text `a`",
         ],
     ),
     (

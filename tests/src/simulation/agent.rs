@@ -109,7 +109,7 @@ impl Agent {
     /// The newest sets that it goes by, in force or about to be; `None` while it knows none.
     pub(super) fn newest_sets(&self) -> Option<PoliciesInForce> {
         let newest = self.upcoming.as_ref().map_or(&self.table, |(table, _)| table).in_force();
-        (newest.active > 0).then_some(newest)
+        (newest != PoliciesInForce::default()).then_some(newest)
     }
 
     /// True while it applies a response, or opens a session.

@@ -341,6 +341,7 @@ pub const LATER: &[Kind] = &[
 /// One in sixty-four rounds is of these, for the same reason.
 const LATEST: &[Kind] = &[Kind {
     name: "coordinators restored",
+    seats: true,
     shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
     bursts: &[12, 30],
     many: true,
