@@ -12,6 +12,7 @@
 //! | `drift-ppm` | 1000 | largest ratio between two clocks, less 1; up to 100000 |
 //! | `election-timeout` | `600ms` | silence of the leader after which a follower stands; 200ms to 10s |
 //! | `policies` | none | a policy set, applied once: when the cluster is founded |
+//! | `backup` | none | of a cluster that was lost: this one goes on from it, in place of `policies` |
 //! | `tokens` | none | who may call: `{name, role, sha256}`, for an agent also `region` |
 //! | `peer-token-file` | none | holds the token that this node shows to the others |
 //! | `log` | text, info | `{format = "text" or "json", level = "error" … "trace"}` |
@@ -57,6 +58,8 @@ pub struct CoordinatorConfig {
     pub election_timeout: Duration,
     /// A policy set to apply when the cluster is founded.
     pub policies: Option<PathBuf>,
+    /// A backup of a cluster that was lost, for this one to go on from when it is founded.
+    pub backup: Option<PathBuf>,
     /// Who may call. Empty: anybody.
     pub tokens: Vec<Token>,
     /// Holds the token that this node shows to the others.
@@ -102,6 +105,7 @@ const FIELDS: &[&str] = &[
     "drift-ppm",
     "election-timeout",
     "policies",
+    "backup",
     "tokens",
     "peer-token-file",
     "log",
@@ -121,6 +125,7 @@ impl CoordinatorConfig {
             drift: Drift::DEFAULT,
             election_timeout: ELECTION_TIMEOUT,
             policies: None,
+            backup: None,
             tokens: Vec::new(),
             peer_token_file: None,
             log: LogSettings::default(),
@@ -142,6 +147,7 @@ impl CoordinatorConfig {
     pub fn relative_to(mut self, folder: &Path) -> Self {
         self.data_dir = folder.join(&self.data_dir);
         self.policies = self.policies.map(|path| folder.join(path));
+        self.backup = self.backup.map(|path| folder.join(path));
         self.peer_token_file = self.peer_token_file.map(|path| folder.join(path));
         self
     }
@@ -161,6 +167,7 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
     let election_timeout =
         fields.or("election-timeout", ELECTION_TIMEOUT, duration_in(Duration::from_millis(200)..=Duration::from_secs(10)));
     let policies = fields.or("policies", None, |at| settings::path(at).map(Some));
+    let backup = fields.or("backup", None, |at| settings::path(at).map(Some));
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let peer_token_file = fields.or("peer-token-file", None, |at| settings::path(at).map(Some));
     let log = fields.or("log", LogSettings::default(), settings::log);
@@ -182,6 +189,7 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
         drift: drift?,
         election_timeout: election_timeout?,
         policies: policies?,
+        backup: backup?,
         tokens: tokens?,
         peer_token_file: peer_token_file?,
         log: log?,

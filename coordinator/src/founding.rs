@@ -2,7 +2,7 @@
 
 use crate::author;
 use crate::raft::{ProposeError, RaftNode};
-use quorate_ledger::Command;
+use quorate_ledger::{Backup, Command};
 use quorate_shared::names::SubjectKey;
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::Drift;
@@ -25,6 +25,9 @@ pub struct Founding {
     pub drift: Drift,
     /// The first policy set, if there is to be one.
     pub policies: Option<PolicySet>,
+    /// What the cluster goes on from, if another was lost. It is the first entry of the log: an agent that met a cluster
+    /// without it would forget the one before.
+    pub backup: Option<Backup>,
 }
 
 impl Founding {
@@ -49,12 +52,18 @@ impl Founding {
         node.read(|ledger| ledger.founding().is_some() && (self.policies.is_none() || ledger.newest_policies().version > 0))
     }
 
+    fn first_entry(&self) -> Result<Command, ProposeError> {
+        if let Some(backup) = &self.backup {
+            return Ok(author::restore(backup.clone(), author::now(AUTHOR, None)));
+        }
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|error| ProposeError::Fatal(format!("no randomness: {error}")))?;
+        Ok(Command::Found { subject_key: SubjectKey::new(key), lease: self.lease, drift: self.drift })
+    }
+
     async fn propose(&self, node: &RaftNode) -> Result<(), ProposeError> {
         if node.read(|ledger| ledger.founding().is_none()) {
-            let mut key = [0; 32];
-            getrandom::fill(&mut key).map_err(|error| ProposeError::Fatal(format!("no randomness: {error}")))?;
-            let found = Command::Found { subject_key: SubjectKey::new(key), lease: self.lease, drift: self.drift };
-            node.propose(found).await?;
+            node.propose(self.first_entry()?).await?;
         }
         if let Some(set) = &self.policies
             && node.read(|ledger| ledger.newest_policies().version == 0)

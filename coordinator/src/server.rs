@@ -8,6 +8,7 @@ use crate::http::{self, Access, App};
 use crate::levels;
 use crate::listener;
 use crate::raft::{self, RaftNode, RaftSettings};
+use quorate_ledger::Backup;
 use quorate_shared::policy::PolicySet;
 use quorate_shared::settings;
 use std::io;
@@ -59,6 +60,14 @@ pub enum StartError {
     /// The first policy set has these mistakes, each with its place.
     #[error("{0}")]
     Policies(String),
+    /// The backup cannot be gone on from.
+    #[error("{} is no backup of a cluster (`quorate cluster snapshot` writes one): {why}", path.display())]
+    Backup {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// The node beneath.
     #[error(transparent)]
     Node(#[from] raft::StartError),
@@ -88,7 +97,8 @@ impl Coordinator {
         let address = listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
         let policies = config.policies.as_deref().map(first_set).transpose()?;
         let token = config.peer_token_file.as_deref().map(peer_token).transpose()?;
-        let founding = Founding { lease: config.lease, drift: config.drift, policies };
+        let backup = config.backup.as_deref().map(kept).transpose()?;
+        let founding = Founding { lease: config.lease, drift: config.drift, policies, backup };
         let forwarder = Forwarder::new(config.node, token.clone())?;
         let access = Access::new(config.tokens.clone());
         let node = RaftNode::start(settings(config, token)).await?;
@@ -174,6 +184,13 @@ fn first_set(path: &Path) -> Result<PolicySet, StartError> {
     let read = documents::policy_set(&text);
     let shown = |mistakes: Vec<_>| documents::show(&path.display().to_string(), &text, &mistakes).trim_end().to_owned();
     read.map(|(set, _)| set).map_err(|mistakes| StartError::Policies(shown(mistakes)))
+}
+
+fn kept(path: &Path) -> Result<Backup, StartError> {
+    let why = |why: String| StartError::Backup { path: path.to_owned(), why };
+    let backup: Backup = serde_json::from_slice(&read(path)?).map_err(|error| why(error.to_string()))?;
+    backup.check().map_err(|error| why(error.to_string()))?;
+    Ok(backup)
 }
 
 fn peer_token(path: &Path) -> Result<String, StartError> {

@@ -85,6 +85,20 @@ pub(crate) struct Restored {
     opened: BTreeMap<PolicyName, WindowLabel>,
 }
 
+impl Backup {
+    /// Whether this program can go on from it.
+    ///
+    /// # Errors
+    /// If it is of another format, or empty.
+    pub fn check(&self) -> Result<(), NotRestored> {
+        match self.history.is_empty() {
+            _ if self.format != BACKUP_FORMAT => Err(NotRestored::Format { found: self.format }),
+            true => Err(NotRestored::Empty),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Ledger {
     /// What is to be kept outside of the cluster; `None` before it is founded.
     pub fn backup(&self) -> Option<Backup> {
@@ -97,8 +111,8 @@ impl Ledger {
     /// and no set can have had a version of `version` or more.
     pub(crate) fn apply_restore(&mut self, backup: &Backup, longest_lease: Duration, version: u64, by: &Author) -> Outcome {
         let Some(newest) = backup.history.last() else { return Outcome::NotRestored(NotRestored::Empty) };
-        if backup.format != BACKUP_FORMAT {
-            return Outcome::NotRestored(NotRestored::Format { found: backup.format });
+        if let Err(why) = backup.check() {
+            return Outcome::NotRestored(why);
         }
         if self.newest_policies().version > 1 {
             return Outcome::NotRestored(NotRestored::InUse { newest: self.newest_policies().version });

@@ -7,13 +7,13 @@
 use super::operator::author;
 use super::refusal::Refusal;
 use super::{App, body};
+use crate::author::restore as restore_command;
 use crate::forward::Forwardable;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use quorate_ledger::{Backup, Command, Outcome};
-use quorate_shared::heartbeat::LONGEST_LEASE;
+use quorate_ledger::{Backup, Outcome};
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -45,9 +45,7 @@ pub async fn restore(State(app): State<Arc<App>>, forwardable: Forwardable, requ
     body::is_json(&parts.headers)?;
     let content = body::read(&parts.headers, content, MAX_BYTES).await?;
     let backup: Backup = body::json(&content)?;
-    // greater than any version since: nobody changes policies once a second for years
-    let version = by.when_ms / 1_000;
-    let command = Command::Restore { backup: Box::new(backup), longest_lease: LONGEST_LEASE, version, by };
+    let command = restore_command(backup, by);
     app.carry_out(command, forwardable, content, |outcome| match outcome {
         Outcome::Policies { version, waits_for } => Ok(Json(json!({"version": version, "waits_for": waits_for})).into_response()),
         Outcome::NotRestored(why) => Err(Refusal::not_restored(&why)),

@@ -48,6 +48,24 @@ async fn a_new_cluster_goes_on_from_a_backup_and_answers_no_region_for_a_lease()
 }
 
 #[tokio::test]
+async fn a_cluster_that_is_founded_with_a_backup_answers_no_agent_before() {
+    let (json, text) = backup().await;
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("backup.json");
+    std::fs::write(&file, &text).expect("written");
+    let cluster = Cluster::start(3, |config| config.backup = Some(file.clone())).await;
+    let beat = serde_json::to_string(&Agent::new("eu").beat(vec![])).expect("JSON");
+    let told = async || cluster.post_heartbeat(0, "eu", beat.clone()).await.text;
+    // before there is anything in the log it knows no region, and then it is restored
+    let known = |answer: &String| answer.starts_with('{') && !answer.contains("\"status\"");
+    let answer = cluster.until(|| async { Some(told().await).filter(known) }).await;
+    assert!(answer.starts_with("{\"restoring\""), "{answer}");
+    let again = cluster.until(|| async { Some(cluster.get(1, "/v1/cluster/snapshot").await).filter(|answer| answer.status == 200) }).await;
+    assert_eq!(again.json()["subject_key"], json["subject_key"]);
+    assert_eq!(again.json()["history"].as_array().map(Vec::len), Some(3), "the kept versions, and the restored one");
+}
+
+#[tokio::test]
 async fn a_backup_that_cannot_be_taken_changes_nothing() {
     let (json, text) = backup().await;
     let cluster = Cluster::one().await;
