@@ -46,7 +46,7 @@ pub(crate) struct Share {
     pub target: Holding,
     /// Wanted in one period, by the last report.
     pub demand: MicroTokens,
-    /// The largest cost asked for of late that no share of the region held, by the last report.
+    /// The largest cost asked for of late that the region could not hold without a loan, by the last report.
     #[serde(default)]
     pub largest: MicroTokens,
     /// Use, added up over sessions.

@@ -14,6 +14,7 @@ use quorate_shared::heartbeat::{Answer, Heartbeat, LONGEST_LEASE, Office, Stamp}
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::{PolicyName, RegionName, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime, WindowLabel};
+use quorate_shared::units::MAX_EXACT;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,6 +22,9 @@ use std::time::Duration;
 
 /// How a backup is written down.
 pub const BACKUP_FORMAT: u32 = 1;
+
+/// No version is greater where one is to come after it: scripts hold it, and an agent may claim any.
+const MOST_VERSION: u64 = MAX_EXACT / 2;
 
 /// So many versions of the policy set are kept: a set may be large, and a backup is one entry of the log.
 const KEPT_VERSIONS: usize = 10;
@@ -57,6 +61,12 @@ pub enum NotRestored {
     /// It holds no policy set.
     #[error("the backup holds no policy set")]
     Empty,
+    /// No version can come after one of its sets.
+    #[error("the backup holds version {found} of the policies; none is above {MOST_VERSION}")]
+    Version {
+        /// Which.
+        found: u64,
+    },
     /// Policies were changed in the cluster that was to be replaced.
     #[error(
         "policies were changed here up to version {newest}: a backup is restored into a cluster that has none but those it was founded with"
@@ -94,7 +104,10 @@ impl Backup {
         match self.history.is_empty() {
             _ if self.format != BACKUP_FORMAT => Err(NotRestored::Format { found: self.format }),
             true => Err(NotRestored::Empty),
-            false => Ok(()),
+            false => match self.history.iter().map(|kept| kept.set.version).max() {
+                Some(found) if found > MOST_VERSION => Err(NotRestored::Version { found }),
+                _ => Ok(()),
+            },
         }
     }
 }
@@ -214,7 +227,7 @@ impl Ledger {
         }
         let pending = self.policies.newest().version;
         let Some(read) = beat.policies.filter(|read| *read > restored.known && *read != pending) else { return };
-        if (read > pending || !restored.anew) && self.policies.begin_all_anew(read, &founding.subject_key) {
+        if (read > pending || !restored.anew) && self.policies.begin_all_anew(read.min(MOST_VERSION), &founding.subject_key) {
             restored.anew = true;
             self.regions.values_mut().for_each(Session::forget_what_it_confirmed);
         }
@@ -232,7 +245,7 @@ mod tests {
     use crate::Command;
     use crate::testing::{LEASE, World, at, budget, by, set, set_of, tokens};
     use quorate_shared::heartbeat::{OpenWindow, PoliciesInForce, Response};
-    use quorate_shared::policy::{Limit, Window};
+    use quorate_shared::policy::{Limit, PolicySet, Window};
     use quorate_shared::time::StoreTime;
 
     /// The least version of a restored set.
@@ -356,6 +369,17 @@ mod tests {
     }
 
     #[test]
+    fn a_version_that_an_agent_makes_up_leaves_room_for_others() {
+        let mut world = restored();
+        let from = pass_quiet(&mut world);
+        for (ms, read) in [(0, u64::MAX), (10, u64::MAX), (20, u64::MAX - 1)] {
+            let beat = Heartbeat { policies: Some(read), ..world.heartbeat("eu", 0, Default::default()) };
+            world.send("eu", from + ms, beat);
+        }
+        assert!(world.ledger.newest_policies().version <= MOST_VERSION + 3);
+    }
+
+    #[test]
     fn nothing_is_granted_of_a_window_that_had_begun_before() {
         let window = Window::Every(Duration::from_secs(60));
         let mut world = World::under(set_of(Limit::FixedWindow { units: tokens(100), window }, 0));
@@ -386,6 +410,9 @@ mod tests {
         assert_eq!(restore(&mut world.ledger, later), Outcome::NotRestored(NotRestored::Format { found: BACKUP_FORMAT + 1 }));
         let empty = Backup { history: Vec::new(), ..backup.clone() };
         assert_eq!(restore(&mut world.ledger, empty), Outcome::NotRestored(NotRestored::Empty));
+        let mut absurd = backup.clone();
+        absurd.history[0].set = std::sync::Arc::new(PolicySet { version: u64::MAX, ..set(50, 1_000_000) });
+        assert_eq!(restore(&mut world.ledger, absurd), Outcome::NotRestored(NotRestored::Version { found: u64::MAX }));
         world.change(1, set(50, 1_000_000));
         assert_eq!(restore(&mut world.ledger, backup), Outcome::NotRestored(NotRestored::InUse { newest: 2 }));
         assert_eq!(world.ledger.active_policies().version, 2, "nothing was changed");

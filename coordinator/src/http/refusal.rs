@@ -165,7 +165,7 @@ impl Refusal {
             NotRestored::InUse { .. } => {
                 Self::new(StatusCode::CONFLICT, "cluster-in-use", "The cluster has policies of its own").detail(detail)
             }
-            NotRestored::Format { .. } | NotRestored::Empty => Self::invalid_request("", detail),
+            NotRestored::Format { .. } | NotRestored::Version { .. } | NotRestored::Empty => Self::invalid_request("", detail),
         }
     }
 
