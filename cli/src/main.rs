@@ -42,6 +42,8 @@ async fn run(line: CommandLine) -> anyhow::Result<Verdict> {
         Command::Budgets(args) => commands::views::budgets(args, &client()?).await,
         Command::Regions(args) => commands::views::regions(args, &client()?).await,
         Command::Bound(args) => commands::views::bound(args, &client()?).await,
+        Command::Top(args) => commands::top::run(args, &client()?).await,
+        Command::Audit(args) => commands::audit::run(args, &client()?).await,
         Command::Cluster(ClusterCommand::Status(args)) => commands::views::cluster(args, &client()?).await,
         Command::Cluster(ClusterCommand::ClearAlarm(args)) => commands::alarm::clear(args, &client()?).await,
         Command::Cluster(ClusterCommand::Lease(args)) => commands::lease::change(args, &client()?).await,

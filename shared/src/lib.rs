@@ -4,6 +4,7 @@
 //! border between coordinator and agent, or between either and a user, is defined once, here.
 
 pub mod api;
+pub mod audit;
 pub mod bound;
 pub mod heartbeat;
 pub mod located;

@@ -12,7 +12,7 @@ pub async fn clear(args: ClearAlarmArgs, client: &Client) -> anyhow::Result<Verd
     let ask = Ask::send(Method::POST, "/v1/budgets/alarm/clear", &query, "application/json", String::new());
     let reply = client.ask_coordinator(&ask).await?.success(Server::Coordinator)?;
     let answer: ClearedAlarms = reply.value(Server::Coordinator)?;
-    match args.view.json {
+    match args.json {
         true => print(&ended(&reply.body))?,
         false => print(&text(&answer))?,
     }

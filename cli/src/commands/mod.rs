@@ -1,14 +1,17 @@
 //! The commands that ask a running system something.
 
 pub mod alarm;
+pub mod audit;
 pub mod backup;
 pub mod check;
 pub mod explain;
 pub mod history;
 pub mod lease;
 pub mod policy;
+pub mod top;
 pub mod validate;
 pub mod views;
+pub mod watch;
 
 use std::io::{ErrorKind, Write};
 

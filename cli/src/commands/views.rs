@@ -1,7 +1,7 @@
 //! `quorate budgets`, `regions`, `bound` and `cluster status`: what a coordinator shows, as tables.
 
 use super::check::mode_name;
-use super::{Verdict, ended, print};
+use super::{Verdict, ended, watch};
 use crate::arguments::{BudgetsArgs, ViewArgs};
 use crate::client::{Ask, Client, Server};
 use crate::table::{Align, Cell, Paint, Table, Tone, capacity, milliseconds, number, percent, rate};
@@ -43,15 +43,18 @@ async fn show<T: DeserializeOwned>(
     client: &Client,
     text: impl Fn(&T, Paint) -> String,
 ) -> anyhow::Result<Verdict> {
-    let reply = client.ask_coordinator(ask).await?.success(Server::Coordinator)?;
-    match view.json {
-        true => print(&ended(&reply.body))?,
-        false => print(&text(&reply.value(Server::Coordinator)?, Paint::for_stdout()))?,
-    }
-    Ok(Verdict::Done)
+    watch::show(view.watch, || async {
+        let reply = client.ask_coordinator(ask).await?.success(Server::Coordinator)?;
+        match view.json {
+            true => Ok(ended(&reply.body)),
+            false => Ok(text(&reply.value(Server::Coordinator)?, Paint::for_stdout())),
+        }
+    })
+    .await
 }
 
-fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
+/// `quorate budgets`, for people.
+pub fn budgets_text(budgets: &Budgets, paint: Paint) -> String {
     if budgets.budgets.is_empty() {
         return "no active budgets: no subject outgrows its floor\n".to_owned();
     }
@@ -113,7 +116,8 @@ fn agents(region: &RegionState) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
-fn regions_text(regions: &Regions, paint: Paint) -> String {
+/// `quorate regions`, for people.
+pub fn regions_text(regions: &Regions, paint: Paint) -> String {
     if regions.regions.is_empty() {
         return "no regions: the policy set names none\n".to_owned();
     }
@@ -164,7 +168,8 @@ fn region_cells(region: &RegionState) -> [Cell; 10] {
     ]
 }
 
-fn bound_text(bounds: &Bounds, paint: Paint) -> String {
+/// `quorate bound`, for people.
+pub fn bound_text(bounds: &Bounds, paint: Paint) -> String {
     if bounds.policies.is_empty() {
         return "no policies\n".to_owned();
     }

@@ -3,6 +3,7 @@
 
 use crate::Ledger;
 use crate::command::Outcome;
+use crate::journal::Note;
 use crate::ledger::Violation;
 use quorate_shared::names::{BudgetId, PolicyName, SubjectHash};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,7 @@ impl Ledger {
     /// Stops all grants of a budget. What regions hold of it they are told to give up.
     pub(crate) fn raise_alarm(&mut self, violation: &Violation) {
         self.alarms.raise(violation);
+        self.journal.note(Note::CheckFailed { budget: violation.budget.clone(), what: violation.to_string() });
         let id = &violation.budget;
         let Some(entry) = self.budgets.get_mut(id) else { return };
         entry.shares.values_mut().for_each(|share| share.restate = true);

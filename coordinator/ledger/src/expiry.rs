@@ -1,6 +1,7 @@
 //! The end of a lease: what a region held returns, what it lent is its own again.
 
 use crate::Ledger;
+use crate::journal::Note;
 use crate::session::Session;
 use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::RegionName;
@@ -17,14 +18,17 @@ impl Ledger {
         let ended: Vec<RegionName> = self.regions.iter().filter(|(_, s)| over(s)).map(|(name, _)| name.clone()).collect();
         for region in &ended {
             self.end_session(region);
+            self.journal.note(Note::LeaseEnded { region: region.clone() });
         }
         let draining = self.regions.iter().filter(|(_, s)| s.draining).map(|(name, s)| (name.clone(), end(s)));
         for (region, ended) in draining.collect::<Vec<_>>() {
             self.expire_drained(&region, ended, at, drift);
         }
         let drain = drift.stretch(self.policies.longest_drain());
-        for session in self.regions.values_mut().filter(|session| session.fencing.is_some()) {
-            session.fence_once_drained(at, drain);
+        for (region, session) in self.regions.iter_mut().filter(|(_, session)| session.fencing.is_some()) {
+            if session.fence_once_drained(at, drain) {
+                self.journal.note(Note::Fenced { region: region.clone() });
+            }
         }
     }
 

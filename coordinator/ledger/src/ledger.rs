@@ -5,6 +5,7 @@ use crate::allowance::Allowance;
 use crate::budget::{BudgetEntry, Share};
 use crate::command::{Author, Command, Outcome};
 use crate::departed::Departed;
+use crate::journal::{Journal, Note};
 use crate::level::check_level;
 use crate::measured::Measured;
 use crate::policies::PolicyBook;
@@ -58,6 +59,8 @@ pub struct Ledger {
     /// Set if it was restored from a backup.
     #[serde(default)]
     pub(crate) restored: Option<Restored>,
+    #[serde(skip)]
+    pub(crate) journal: Journal,
 }
 
 /// What all replicas and agents share from the cluster's beginning.
@@ -140,6 +143,7 @@ impl Ledger {
     /// Applies one entry of the log, which stands there under `log_term`. After
     /// [`Outcome::UnknownLevel`] nothing was changed, and nothing may be applied any more.
     pub fn apply(&mut self, log_term: u64, command: &Command) -> Outcome {
+        self.journal.clear();
         if let Err(unknown) = check_level(self.level) {
             return Outcome::UnknownLevel { found: unknown.found };
         }
@@ -157,6 +161,11 @@ impl Ledger {
             Command::Restore { backup, longest_lease, version, by } => self.apply_restore(backup, *longest_lease, *version, by),
             Command::ClearAlarm { policy, subject, .. } => self.clear_alarms(policy.as_ref(), *subject),
         }
+    }
+
+    /// What applying the last entry did. Of a ledger that was read from a snapshot nothing is known.
+    pub fn notes(&self) -> &[Note] {
+        self.journal.notes()
     }
 
     /// What the cluster was founded with; `None` before its first entry.
@@ -227,6 +236,7 @@ impl Ledger {
             return Outcome::Done;
         }
         session.fence();
+        self.journal.note(Note::Fenced { region: region.clone() });
         self.activate_if_confirmed();
         Outcome::Done
     }
@@ -239,6 +249,7 @@ impl Ledger {
         let up_to = self.windows_under_active();
         let regions = &self.regions;
         self.policies.activate(|version| regions.values().any(|session| session.may_act_on(version)), up_to);
+        self.journal.note(Note::Activated { version: self.policies.active.set.version });
         self.let_regions_go();
         let book = &self.policies;
         self.allowances.retain(|id, _| book.active.has(id));

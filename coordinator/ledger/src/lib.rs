@@ -15,6 +15,7 @@ mod budget;
 pub mod command;
 mod departed;
 mod expiry;
+mod journal;
 mod lapse;
 mod ledger;
 pub mod level;
@@ -35,6 +36,7 @@ mod view;
 mod windows;
 
 pub use command::{Author, Command, Outcome, Plan, StampedHeartbeat, UnitPlan};
+pub use journal::Note;
 pub use ledger::{Ledger, Violation};
 pub use policies::PolicyVersion;
 pub use reckoning::Reckoning;

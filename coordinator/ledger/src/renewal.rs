@@ -3,6 +3,7 @@
 use crate::Ledger;
 use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
+use crate::journal::Note;
 use crate::ledger::Founding;
 use crate::measured::Overshoot;
 use crate::session::{LeftAt, Session};
@@ -90,12 +91,16 @@ impl Ledger {
         };
         let session = self.regions.entry(beat.region.clone()).or_insert_with(begun);
         let returns = session.expired || session.newest == Number::default();
+        let begins = beat.number.session > session.newest.session;
         if !session.accept(beat.number, beat.nonce, at) {
             return Err(session.newest);
         }
         if returns {
             // its floor can be lent again
             self.budgets.values_mut().for_each(|entry| entry.memory.changed = Some(self.clock.at));
+        }
+        if begins {
+            self.journal.note(Note::SessionBegan { region: beat.region.clone(), session: beat.number.session });
         }
         session.agent.clone_from(&beat.agent);
         session.others.clone_from(&beat.others);
@@ -295,6 +300,15 @@ impl Ledger {
             let nothing = entry.offer_nothing_to(region);
             entry.share(region).unsay(number, nothing);
             self.raise_alarm(&violation);
+        }
+        self.note_offer(id, region, number);
+    }
+
+    /// Notes what the response of this number is the first to say.
+    fn note_offer(&mut self, id: &BudgetId, region: &RegionName, number: Number) {
+        let share = self.budgets.get(id).and_then(|entry| entry.shares.get(region));
+        if let Some(share) = share.filter(|share| share.newer_than(number.before())) {
+            self.journal.note(Note::Granted { region: region.clone(), budget: id.clone(), holding: share.offered() });
         }
     }
 

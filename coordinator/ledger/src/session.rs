@@ -362,13 +362,17 @@ impl Session {
     }
 
     /// Fences the region once `drain` has passed since the first entry after the operator's word:
-    /// until then what it served just before counts.
-    pub fn fence_once_drained(&mut self, at: LeaderTime, drain: Duration) {
+    /// until then what it served just before counts. True if it is fenced now, and was not before.
+    pub fn fence_once_drained(&mut self, at: LeaderTime, drain: Duration) -> bool {
         match self.fencing {
             Some(None) => self.fencing = Some(Some(at)),
-            Some(Some(since)) if at > since.after(drain) => self.fence(),
+            Some(Some(since)) if at > since.after(drain) => {
+                self.fence();
+                return true;
+            }
             _ => {}
         }
+        false
     }
 
     /// The operator's word that the region, whose lease has ended, serves nothing: so it uses no

@@ -3,6 +3,7 @@
 use crate::Ledger;
 use crate::allowance::{Allowance, Floors, MOST_WINDOWS, Window};
 use crate::command::UnitPlan;
+use crate::journal::Note;
 use crate::ledger::Violation;
 use crate::measured::Overshoot;
 use crate::session::Session;
@@ -170,6 +171,10 @@ impl Ledger {
             let since = if mistake::made(Mistake::LabelsLeftOut) { number.before() } else { echo };
             if share.newer_than(since) {
                 grants.extend(self.grant_of(region, &budget, label, number));
+            }
+            if share.newer_than(number.before()) {
+                let (region, budget, units) = (region.clone(), budget.clone(), share.granted());
+                self.journal.note(Note::GrantedUnits { region, budget, label, units });
             }
             match share.is_open() {
                 true => still_open.insert((budget, label)),

@@ -11,6 +11,7 @@
 //! | `shed` | what is refused when there is too much to do: views before heartbeats |
 //! | `policies`, `history` | the policy set; its kept versions, and the way back to one |
 //! | `views`, `budgets`, `explain` | regions, bound, cluster; budgets; those of one request |
+//! | `audit` | what happened |
 //! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
 //! | `operator` | who gives a command, and why |
 //! | `events` | the stream that feeds the page |
@@ -19,6 +20,7 @@
 
 mod ailing;
 mod alarms;
+mod audit;
 mod backup;
 mod body;
 mod budgets;
@@ -109,6 +111,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/policies", get(policies::show))
         .route("/v1/policies/history", get(history::show))
         .route("/v1/cluster/snapshot", get(backup::snapshot))
+        .route("/v1/audit", get(audit::audit))
         .route_layer(middleware::from_fn_with_state(app.clone(), shed::in_turn))
         .route_layer(middleware::from_fn_with_state(app.clone(), leader::ask_leader));
     let api = Router::new()

@@ -1,12 +1,13 @@
 //! One file that holds log, vote, commit mark and snapshot: opened, read, and queued for writing.
 
+use super::audit::Place;
 use super::data_dir::DataDir;
 use super::errors::StartError;
 use super::format::{self, FormatError};
 use super::types::SnapshotMeta;
-use super::writer::{self, Change, Counters, Done, Job, LOG, META, Writer, key};
+use super::writer::{self, ACTS, Account, Change, Counters, Done, Job, LOG, META, ROUTINE, Writer, key};
 use parking_lot::{Mutex, RwLock};
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable};
+use redb::{Database, Range as Rows, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::OpenOptions;
@@ -187,12 +188,72 @@ impl View {
         Ok(entries)
     }
 
+    /// The account of what the log did before a place, newest first.
+    pub fn account(&self, before: Place) -> io::Result<impl Iterator<Item = io::Result<(Place, Vec<u8>)>>> {
+        Ok(NewestFirst { tables: [Newest::of(self.rows(ACTS, before)?)?, Newest::of(self.rows(ROUTINE, before)?)?] })
+    }
+
+    fn rows(&self, table: Account, before: Place) -> io::Result<Option<AccountRows>> {
+        match self.0.open_table(table) {
+            Ok(table) => table.range(..(before.index, before.part)).map(Some).map_err(io::Error::other),
+            // made with the first event
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
     /// The index of the first entry, and the last entry.
     pub fn ends<T: DeserializeOwned>(&self) -> io::Result<Option<(u64, T)>> {
         let table = self.0.open_table(LOG).map_err(io::Error::other)?;
         let (first, last) = (table.first().map_err(io::Error::other)?, table.last().map_err(io::Error::other)?);
         let Some((first, last)) = first.zip(last) else { return Ok(None) };
         Ok(Some((first.0.value(), format::decode(last.1.value())?)))
+    }
+}
+
+/// Rows of one table of the account.
+type AccountRows = Rows<'static, (u64, u32), &'static [u8]>;
+
+/// The rows of one table from its end on; the next is read ahead.
+struct Newest {
+    rows: Option<AccountRows>,
+    next: Option<(Place, Vec<u8>)>,
+}
+
+impl Newest {
+    fn of(rows: Option<AccountRows>) -> io::Result<Self> {
+        let mut newest = Self { rows, next: None };
+        newest.take()?;
+        Ok(newest)
+    }
+
+    /// The row that was read ahead; reads the next.
+    fn take(&mut self) -> io::Result<Option<(Place, Vec<u8>)>> {
+        let row = self.rows.as_mut().and_then(DoubleEndedIterator::next_back).transpose().map_err(io::Error::other)?;
+        let read = row.map(|(key, bytes)| {
+            let (index, part) = key.value();
+            (Place { index, part }, bytes.value().to_vec())
+        });
+        Ok(std::mem::replace(&mut self.next, read))
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.next.as_ref().map(|(place, _)| *place)
+    }
+}
+
+/// Both tables of the account as one.
+struct NewestFirst {
+    tables: [Newest; 2],
+}
+
+impl Iterator for NewestFirst {
+    type Item = io::Result<(Place, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let [acts, routine] = &mut self.tables;
+        let newer = if acts.place() >= routine.place() { acts } else { routine };
+        newer.take().transpose()
     }
 }
 

@@ -11,9 +11,11 @@
 //! | `office` | the leader's clock |
 //! | `types` | what openraft is told about our types |
 //! | `log_store`, `state_machine` | what openraft asks of us |
+//! | `audit` | the account of what the log did |
 //! | `disk`, `writer`, `data_dir`, `format` | the file beneath |
 //! | `network`, `peer_routes`, `wire` | the other nodes |
 
+mod audit;
 mod data_dir;
 mod disk;
 mod errors;
@@ -40,6 +42,7 @@ mod round_trip_tests;
 #[cfg(test)]
 mod tests;
 
+pub use audit::{Place, Wanted};
 pub use errors::{FormationError, ProposeError, StartError};
 pub use node::RaftNode;
 pub use settings::RaftSettings;

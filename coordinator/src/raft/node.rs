@@ -1,5 +1,6 @@
 //! One node of the replicated ledger: the handle that the rest of the coordinator holds.
 
+use super::audit::{self, Place, Wanted};
 use super::data_dir::DataDir;
 use super::disk::{self, Disk};
 use super::errors::{FormationError, ProposeError, StartError};
@@ -14,13 +15,16 @@ use super::state_machine::StateMachine;
 use super::status::{Leadership, MemberStatus, RaftStatus, heir, leads};
 use super::types::{Metrics, Proposal, Raft, TypeConfig};
 use super::wire;
+use super::writer::Change;
 use futures_util::future::join_all;
 use openraft::async_runtime::watch::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
 use quorate_ledger::level::LEVEL;
 use quorate_ledger::{Command, Ledger, Outcome};
+use quorate_shared::audit::AuditEvent;
 use quorate_shared::heartbeat::Office;
 use quorate_shared::time::LeaderTime;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -142,6 +146,22 @@ impl RaftNode {
         let mut leadership = self.leadership.clone();
         let known = leadership.wait_for(|now| now.leader.is_some()).await.ok()?;
         known.leader.clone()
+    }
+
+    /// A page of the account of what the log did, newest first, and where the next begins. It is this node's own: what it
+    /// was sent as a snapshot is not in it.
+    ///
+    /// # Errors
+    /// If the disk cannot be written or read.
+    pub async fn audit(&self, wanted: Wanted) -> io::Result<(Vec<AuditEvent>, Option<Place>)> {
+        // what was applied and nobody waited for is still queued
+        self.disk.write(Change::Account(Vec::new())).await?;
+        let disk = self.disk.clone();
+        let read = move || {
+            let before = wanted.before.unwrap_or(Place { index: u64::MAX, part: u32::MAX });
+            audit::page(disk.view()?.account(before)?, &wanted)
+        };
+        tokio::task::spawn_blocking(read).await?
     }
 
     /// The newest level of the ledger that each member's program knows; `None` unless all say so.

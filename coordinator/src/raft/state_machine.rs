@@ -1,8 +1,9 @@
 //! The replicated ledger: applied in memory, kept on disk as a snapshot now and then.
 
+use super::audit;
 use super::disk::{Disk, end_of};
 use super::format;
-use super::types::{LogId, Member, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
+use super::types::{Entry, LogId, Member, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
 use super::writer::{Change, key};
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
@@ -10,7 +11,8 @@ use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::{EntryPayload, OptionalSend};
 use parking_lot::RwLock;
 use quorate_ledger::level::{UnknownLevel, check_level};
-use quorate_ledger::{Ledger, Outcome};
+use quorate_ledger::{Command, Ledger, Outcome};
+use quorate_shared::audit::AuditEvent;
 use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
@@ -75,6 +77,35 @@ impl StateMachine {
         &self.applied
     }
 
+    /// Applies one entry, and takes it into the account.
+    fn apply_one(&self, entry: Entry) -> io::Result<Outcome> {
+        let (id, command) = (entry.log_id, command_of(&entry.payload));
+        let mut applied = self.applied.write();
+        let outcome = applied.apply(id, entry.payload).map_err(unsupported)?;
+        let (term, index) = (id.leader_id.term, id.index);
+        let events = match command {
+            Some(command) => {
+                let notes = applied.ledger.notes();
+                audit::Applied { term, index, command: &command, outcome: &outcome, notes }.events()
+            }
+            None if applied.membership.log_id() == &Some(id) => {
+                vec![audit::members(term, index, applied.membership.membership().nodes())]
+            }
+            None => Vec::new(),
+        };
+        drop(applied);
+        self.account(&events)?;
+        Ok(outcome)
+    }
+
+    /// Takes events into the account; they are on disk before the entries that they tell of are purged.
+    fn account(&self, events: &[AuditEvent]) -> io::Result<()> {
+        match events.is_empty() {
+            true => Ok(()),
+            false => self.disk.write_along(Change::Account(audit::rows(events)?)),
+        }
+    }
+
     async fn keep(&self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
         self.disk.write(Change::Snapshot(end_of(Some(meta)), format::encode(meta)?, data)).await
     }
@@ -94,7 +125,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         Strm: Stream<Item = io::Result<EntryResponder<TypeConfig>>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let outcome = self.applied.write().apply(entry.log_id, entry.payload).map_err(unsupported)?;
+            let outcome = self.apply_one(entry)?;
             if let Some(responder) = responder {
                 responder.send(outcome);
             }
@@ -109,6 +140,10 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Bytes) -> io::Result<()> {
         let ledger = ledger_of(&snapshot)?;
         self.keep(meta, snapshot).await?;
+        if let Some(last) = meta.last_log_id {
+            let before = self.applied.read().last.map(|id| id.index);
+            self.account(&[audit::gap(last.leader_id.term, last.index, before)])?;
+        }
         *self.applied.write() = Applied::from_snapshot(meta, ledger);
         Ok(())
     }
@@ -130,6 +165,13 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
         let snapshot = Bytes::from(encoded?);
         self.keep(&meta, snapshot.clone()).await?;
         Ok(Snapshot { meta, snapshot })
+    }
+}
+
+fn command_of(payload: &EntryPayload<Proposal, u64, Member>) -> Option<Arc<Command>> {
+    match payload {
+        EntryPayload::Normal(Proposal(command)) => Some(command.clone()),
+        EntryPayload::Blank | EntryPayload::Membership(_) => None,
     }
 }
 

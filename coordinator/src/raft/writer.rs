@@ -1,7 +1,8 @@
 //! The one thread that writes: it drains its queue and commits once for all that it found
 //! (group commit), durably, in the order of the queue.
 
-use redb::{Database, Durability, TableDefinition, WriteTransaction};
+use super::audit::{MOST_ACTS, MOST_ROUTINE, Row};
+use redb::{Database, Durability, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,13 @@ use tokio::sync::watch;
 pub const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 /// Everything else, by name.
 pub const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+
+/// A table of the account of what the log did: events by index and part.
+pub type Account = TableDefinition<'static, (u64, u32), &'static [u8]>;
+/// What people ordered, and what happens once in a while.
+pub const ACTS: Account = TableDefinition::new("audit-acts");
+/// What happens all the time.
+pub const ROUTINE: Account = TableDefinition::new("audit-routine");
 
 /// Names in [`META`].
 pub mod key {
@@ -50,6 +58,8 @@ pub enum Change {
     /// A snapshot up to an index (the next one, so that "nothing" is 0), what it covers, and its data.
     /// One that covers less than the one in place changes nothing.
     Snapshot(u64, Vec<u8>, bytes::Bytes),
+    /// What is not in the account yet; of the oldest there, as many go as are too many.
+    Account(Vec<Row>),
 }
 
 impl Change {
@@ -57,6 +67,7 @@ impl Change {
         match self {
             Self::Append(entries) => entries.iter().map(|(_, bytes)| bytes.len()).sum(),
             Self::Snapshot(_, _, data) => data.len(),
+            Self::Account(rows) => rows.iter().map(|row| row.bytes.len()).sum(),
             Self::Truncate(_) | Self::Purge(..) | Self::Meta(..) => 0,
         }
     }
@@ -215,6 +226,28 @@ fn apply(transaction: &WriteTransaction, change: &Change, snapshot: &mut u64) ->
             *snapshot = *next;
         }
         Change::Snapshot(..) => {}
+        Change::Account(rows) => {
+            let (routine, acts): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.routine);
+            for (table, rows, most) in [(ACTS, acts, MOST_ACTS), (ROUTINE, routine, MOST_ROUTINE)] {
+                if !rows.is_empty() {
+                    account(&mut transaction.open_table(table)?, &rows, most)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An entry that is applied again after a restart is in the account already, with the time at which it first was.
+fn account(table: &mut Table<'_, (u64, u32), &'static [u8]>, rows: &[&Row], most: u64) -> Result<(), redb::Error> {
+    for row in rows {
+        let key = (row.place.index, row.place.part);
+        if table.get(key)?.is_none() {
+            table.insert(key, row.bytes.as_slice())?;
+        }
+    }
+    while table.len()? > most {
+        table.pop_first()?;
     }
     Ok(())
 }

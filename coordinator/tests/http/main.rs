@@ -4,6 +4,7 @@
 
 mod access;
 mod agents;
+mod audit;
 mod backup;
 mod cluster;
 mod history;

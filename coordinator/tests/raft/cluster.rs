@@ -1,9 +1,10 @@
 //! Three nodes in one process: they elect, replicate, restart, and catch up.
 
 use crate::harness::{Cluster, PATIENCE, Served, author, entry, eventually, found, unheard};
-use quorate_coordinator::raft::{ProposeError, RaftNode};
+use quorate_coordinator::raft::{ProposeError, RaftNode, Wanted};
 use quorate_ledger::level::LEVEL;
 use quorate_ledger::{Command, Outcome};
+use quorate_shared::audit::AuditKind;
 use quorate_shared::heartbeat::Office;
 use quorate_shared::policy::PolicySet;
 use quorate_shared::time::LeaderTime;
@@ -92,6 +93,29 @@ async fn a_node_that_lags_behind_the_log_gets_a_snapshot() {
     cluster.stop_node(away).await;
     cluster.start_node(away).await;
     assert_eq!(version(cluster.node(away)), 1, "it starts from the snapshot that it was sent");
+    assert_eq!(acts(cluster.node(away)).await.iter().filter(|kind| **kind == AuditKind::Gap).count(), 1, "and says so");
+    let leader = cluster.leader().await;
+    assert!(!acts(&leader).await.contains(&AuditKind::Gap));
+    cluster.stop().await;
+}
+
+/// The kinds of all that a node's account tells.
+async fn acts(node: &RaftNode) -> Vec<AuditKind> {
+    let (events, _) = node.audit(Wanted { limit: 1_000, ..Wanted::default() }).await.expect("readable");
+    events.iter().map(|event| event.kind).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_the_account_is_what_it_was() {
+    let mut cluster = Cluster::start(1, |_| {}).await;
+    cluster.propose(found()).await;
+    cluster.propose(policies(0)).await;
+    let before = acts(cluster.node(1)).await;
+    assert_eq!(before, [AuditKind::PoliciesActive, AuditKind::PoliciesChanged, AuditKind::Founded, AuditKind::MembersChanged]);
+    cluster.stop_node(1).await;
+    cluster.start_node(1).await;
+    converge(&cluster).await;
+    assert_eq!(acts(cluster.node(1)).await, before, "entries that are applied again are not told again");
     cluster.stop().await;
 }
 
