@@ -17,7 +17,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use quorate_limiter::hold::Settled;
 use quorate_shared::api::{AgentStatus, DecisionMode};
-use quorate_shared::names::PolicyName;
+use quorate_shared::names::{PolicyName, RegionName};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -71,10 +72,20 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Everything at zero.
+    /// Everything at zero, of no region in particular.
     pub fn new() -> Self {
+        Self::counted_in(Registry::with_prefix("quorate"))
+    }
+
+    /// Everything at zero; each series names the region.
+    pub fn of_region(region: &RegionName) -> Self {
+        let label = (Cow::Borrowed("region"), Cow::Owned(region.to_string()));
+        Self::counted_in(Registry::with_prefix_and_labels("quorate", [label].into_iter()))
+    }
+
+    fn counted_in(registry: Registry) -> Self {
         let mut series = Series {
-            registry: Registry::with_prefix("quorate"),
+            registry,
             decisions: Family::default(),
             decision_seconds: Histogram::new(DECISION_SECONDS),
             store_errors: Family::default(),

@@ -94,7 +94,7 @@ impl Agent {
                 waiting: config.store_waiting,
             })?,
         };
-        let metrics = Metrics::new();
+        let metrics = Metrics::of_region(&config.region);
         let shelf = PolicyShelf::open(config.data_dir.clone())?;
         let identity = Identity::begin(config.data_dir.as_deref());
         let region = Region::new(config.region, config.name, identity, store, shelf, metrics.clone()).open_for(config.store_open_for);

@@ -15,6 +15,7 @@ mod layout;
 mod packages;
 mod pages;
 mod rust;
+mod series;
 mod tree;
 
 /// Fails with every complaint at once.
@@ -58,4 +59,12 @@ fn files_are_short_clean_and_well_named() {
 fn pages_are_linked_and_decisions_are_listed() {
     let files = tree::read_all();
     expect_none(files.iter().flat_map(|f| pages::complaints(f, &files)).chain(pages::decision_complaints(&files)).collect());
+}
+
+#[test]
+fn rules_and_dashboards_speak_of_series_that_there_are() {
+    let files = tree::read_all();
+    let about: Vec<_> = files.iter().filter(|file| series::is_about_series(file)).collect();
+    assert!(about.len() > 3, "the rules were not found");
+    expect_none(about.into_iter().flat_map(|file| series::complaints(file, &files)).collect());
 }

@@ -1,18 +1,14 @@
 //! The commands against a whole system: `quorate dev` with one coordinator and one region.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
+mod prometheus;
+#[path = "../stub/mod.rs"]
 mod stub;
+mod system;
 
 use serde_json::{Value, json};
-use std::net::TcpListener;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
-use stub::{File, quorate};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
-
-/// For whatever a loaded machine may delay.
-const PATIENCE: Duration = Duration::from_secs(60);
+use stub::File;
+use system::Dev;
 
 /// Nothing refills within a test.
 const SET: &str = "\
@@ -40,78 +36,6 @@ policies:
   on-store-failure: closed
 ";
 
-/// A running system.
-struct Dev {
-    process: Child,
-    base: u16,
-    client: reqwest::Client,
-    _set: File,
-}
-
-impl Dev {
-    async fn start(set: &str) -> Self {
-        let file = File::new("set.yaml", set);
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
-        for _ in 0..10 {
-            // one of its ports is free; if another is not, it says so and ends
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-            let Some(base) = free.checked_sub(101).filter(|base| (1..=65_136).contains(base)) else { continue };
-            let port = base.to_string();
-            let arguments = ["dev", "--regions", "us", "--coordinators", "1", "--policies", &file.text(), "--port-base", &port];
-            let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-            let mut process = command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the binary runs");
-            let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
-            while let Some(line) = lines.next_line().await.expect("UTF-8") {
-                if line.starts_with("ready") {
-                    return Self { process, base, client, _set: file };
-                }
-            }
-        }
-        panic!("it does not start");
-    }
-
-    fn coordinator(&self) -> String {
-        format!("http://127.0.0.1:{}", self.base + 1)
-    }
-
-    fn agent(&self) -> String {
-        format!("http://127.0.0.1:{}", self.base + 101)
-    }
-
-    async fn get(&self, url: String) -> String {
-        self.client.get(url).send().await.expect("an answer").text().await.expect("a body")
-    }
-
-    async fn check(&self, attributes: Value) -> (u16, Value) {
-        let body = json!({"attributes": attributes}).to_string();
-        let request = self.client.post(format!("{}/v1/check", self.agent())).header("content-type", "application/json").body(body);
-        let answer = request.send().await.expect("an answer");
-        (answer.status().as_u16(), serde_json::from_str(&answer.text().await.expect("a body")).expect("JSON"))
-    }
-
-    /// Runs a command against this system.
-    async fn run(&self, arguments: &[&str]) -> stub::Ran {
-        quorate(&[arguments, &["--coordinator", &self.coordinator(), "--agent", &self.agent()]].concat()).await
-    }
-
-    /// Waits until the agent goes by this version of the policy set.
-    async fn goes_by(&self, version: u64) {
-        let start = Instant::now();
-        loop {
-            let status: Value = serde_json::from_str(&self.get(format!("{}/v1/status", self.agent())).await).expect("JSON");
-            if status["policies"] == version {
-                return;
-            }
-            assert!(start.elapsed() < PATIENCE, "{status}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    async fn stop(mut self) {
-        self.process.kill().await.expect("it ran");
-    }
-}
-
 #[tokio::test]
 async fn a_shadow_limit_of_10_admits_15_and_counts_5() {
     let dev = Dev::start(SET).await;
@@ -124,7 +48,7 @@ async fn a_shadow_limit_of_10_admits_15_and_counts_5() {
     assert_eq!(observed, [vec![false; 10], vec![true; 5]].concat());
     let metrics = dev.get(format!("{}/metrics", dev.agent())).await;
     let count = |policy: &str, result: &str| -> u64 {
-        let series = format!("quorate_decisions_total{{policy=\"{policy}\",result=\"{result}\"");
+        let series = format!("quorate_decisions_total{{region=\"us\",policy=\"{policy}\",result=\"{result}\"");
         let of = metrics.lines().filter(|line| line.starts_with(&series));
         of.map(|line| line.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count")).sum()
     };
