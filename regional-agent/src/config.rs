@@ -15,11 +15,16 @@
 //! | `store-open-for` | `1min` | how long policies that are `open` let everything pass without the store; 0s to 1d |
 //! | `max-body` | 65536 | bytes of a request body at most; 1024 to 16777216 |
 //! | `tokens` | none | who may call: `{name, sha256}` |
+//! | `legacy-headers` | `false` | `X-RateLimit-Limit`, `-Remaining` and `-Reset` too, for old clients |
+//! | `authz` | | how header fields of gateways are read ([`authz`]) |
 //! | `log` | text, info | `{format = "text" or "json", level = "error" … "trace"}` |
 //!
 //! Without tokens anybody may call, so such an agent listens on loopback only.
 
+pub mod authz;
+
 use crate::fallback::OPEN_FOR;
+use crate::http::authz::Forwarding;
 use quorate_shared::located::{Located, Mistake, Node, Once, Report, Value};
 use quorate_shared::names::RegionName;
 use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, duration_in};
@@ -68,6 +73,10 @@ pub struct AgentConfig {
     pub store_open_for: Duration,
     /// Bytes of a request body at most.
     pub max_body: usize,
+    /// Whether answers have `X-RateLimit-…` fields too, for old clients.
+    pub legacy_headers: bool,
+    /// How header fields of gateways are read.
+    pub authz: Forwarding,
     /// Who may call. Empty: anybody.
     pub tokens: Vec<Caller>,
     /// How it logs.
@@ -143,6 +152,8 @@ const FIELDS: &[&str] = &[
     "store-waiting",
     "store-open-for",
     "max-body",
+    "legacy-headers",
+    "authz",
     "tokens",
     "log",
 ];
@@ -163,6 +174,8 @@ impl AgentConfig {
             store_waiting: STORE_WAITING,
             store_open_for: OPEN_FOR,
             max_body: MAX_BODY,
+            legacy_headers: false,
+            authz: Forwarding::default(),
             tokens: Vec::new(),
             log: LogSettings::default(),
         }
@@ -202,6 +215,8 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     let store_waiting = fields.or("store-waiting", STORE_WAITING, |at| usize::try_from(at.whole(1..=65_536)?).ok());
     let store_open_for = fields.or("store-open-for", OPEN_FOR, duration_in(Duration::ZERO..=Duration::from_secs(24 * 3_600)));
     let max_body = fields.or("max-body", MAX_BODY, |at| usize::try_from(at.whole(1024..=16 * 1024 * 1024)?).ok());
+    let legacy_headers = fields.or("legacy-headers", false, Located::bool);
+    let authz = fields.or("authz", Forwarding::default(), authz::read);
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let log = fields.or("log", LogSettings::default(), settings::log);
 
@@ -221,6 +236,8 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
         store_waiting: store_waiting?,
         store_open_for: store_open_for?,
         max_body: max_body?,
+        legacy_headers: legacy_headers?,
+        authz: authz?,
         tokens: tokens?,
         log: log?,
     })

@@ -101,8 +101,15 @@ impl Agent {
         let region = Arc::new(region);
         let coordinators = Coordinators::new(config.coordinators, token, HEARTBEAT_TIMEOUT)?;
         let callers = Callers::with_tokens(config.tokens.into_iter().map(|caller| caller.sha256));
-        let front_door =
-            FrontDoor { max_body: config.max_body, callers, heartbeat: config.heartbeat, metrics, spread: http::waiting::drawn };
+        let front_door = FrontDoor {
+            max_body: config.max_body,
+            callers,
+            heartbeat: config.heartbeat,
+            metrics,
+            spread: http::waiting::drawn,
+            legacy_headers: config.legacy_headers,
+            forwarding: config.authz,
+        };
         let agent = Self {
             address,
             region: region.clone(),
@@ -136,7 +143,8 @@ impl Agent {
             let _ = connection.set_nodelay(true);
         });
         let (closing, closed) = (self.closing.clone(), self.closing.clone());
-        let serving = axum::serve(listener, router).with_graceful_shutdown(closing.cancelled_owned());
+        let service = router.into_make_service_with_connect_info::<SocketAddr>();
+        let serving = axum::serve(listener, service).with_graceful_shutdown(closing.cancelled_owned());
         self.tasks.spawn(async move {
             let drained = async {
                 closed.cancelled().await;

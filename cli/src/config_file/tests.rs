@@ -236,6 +236,26 @@ const AGENTS: &[Case] = &[
     ("store-open-for = \"2d\"", &["1:18: /store-open-for: 2d is not between 0s and 1d"]),
     ("max-body = 10", &["1:12: /max-body: expected a whole number from 1024 to 16777216, found the number `10`"]),
     ("max-body = \"64KiB\"", &["1:12: /max-body: expected a whole number from 1024 to 16777216, found the text `64KiB`"]),
+    ("legacy-headers = 1", &["1:18: /legacy-headers: expected `true` or `false`, found the number `1`"]),
+    ("authz = { hops = 0 }", &["1:18: /authz/hops: expected a whole number from 1 to 255, found the number `0`"]),
+    ("authz = { ipv6-prefix = 129 }", &["1:25: /authz/ipv6-prefix: expected a whole number from 32 to 128, found the number `129`"]),
+    ("authz = { address-header = \"a b\" }", &["1:28: /authz/address-header: `a b` is not the name of a header field"]),
+    (
+        "authz = { trusted-proxies = [\"10.0.0.1/8\", \"gateway\", \"10.0.0.1\", \"fd00::/8\"] }",
+        &[
+            "1:30: /authz/trusted-proxies/0: `10.0.0.1/8` has bits beyond its prefix; did you mean `10.0.0.0/8`?",
+            "1:44: /authz/trusted-proxies/1: `gateway` is neither an address nor a network such as `10.0.0.0/8`",
+        ],
+    ),
+    (
+        "authz = { attributes = { tenant = \"X-Tenant\", ip = { field = \"a\" }, n = 5, path = \"path\" } }",
+        &[
+            "1:35: /authz/attributes/tenant: expected `client-address`, `path`, `method`, `host` or { header = \"X-Tenant\" }, found the text `X-Tenant`",
+            "1:52: /authz/attributes/ip/header: `header` is missing",
+            "1:54: /authz/attributes/ip/field: unknown key `field`; known here: `header`",
+            "1:73: /authz/attributes/n: expected `client-address`, `path`, `method`, `host` or { header = \"X-Tenant\" }, found the number `5`",
+        ],
+    ),
     (
         "tokens = [{ name = \"g\", role = \"viewer\", sha256 = \"x\" }]",
         &[
@@ -298,6 +318,22 @@ fn a_whole_coordinator_means_what_it_says() {
     assert_eq!(config.log, LogSettings { format: LogFormat::Json, level: LogLevel::Debug });
     assert_eq!(config.tokens[0].role, Role::Agent("us".parse().expect("a name")));
     assert_eq!((config.tokens[1].role.clone(), config.tokens[1].sha256.as_bytes()), (Role::Peer, &[0xf0; 32]));
+}
+
+#[test]
+fn what_gateways_say_is_read_as_configured() {
+    let text = format!(
+        "{AGENT}\nlegacy-headers = true\n[authz]\nattributes = {{ tenant = {{ header = \"X-Tenant\" }}, client = \"client-address\" }}\n\
+         trusted-proxies = [\"10.0.0.0/8\", \"::1\"]\naddress-header = \"Forwarded\"\nhops = 2\nipv6-prefix = 56\n"
+    );
+    let config = from_text(&text, AgentConfig::from_node).expect("it is good");
+    assert!(config.legacy_headers);
+    let authz = config.authz;
+    let sources: Vec<String> = authz.attributes.iter().map(|(name, source)| format!("{name}: {source:?}")).collect();
+    assert_eq!(sources, ["client: ClientAddress", "tenant: Header(\"x-tenant\")"]);
+    let networks: Vec<String> = authz.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "::1/128"]);
+    assert_eq!((authz.address_header.as_str(), authz.hops.map(u8::from), authz.ipv6_prefix), ("forwarded", Some(2), 56));
 }
 
 #[test]

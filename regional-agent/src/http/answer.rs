@@ -11,7 +11,7 @@
 //! waiting exactly that long is enough; what is told is a little longer ([`super::waiting`]). Where the region's present share cannot hold the cost, but
 //! with what others may lend it could, the wait is until capacity has moved and refilled.
 
-use super::headers::{RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
+use super::headers::{LegacyFields, PROBLEM, RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
 use super::problems;
 use super::waiting::Waiting;
 use crate::decide::{DecideError, PolicyDecision, Verdict};
@@ -34,6 +34,9 @@ pub struct Answer {
     /// Whole seconds, at least 1.
     retry_after: Option<u64>,
     fields: RateLimitFields,
+    legacy: Option<LegacyFields>,
+    /// True if a problem is in a header field as well.
+    repeats_problem: bool,
     body: Bytes,
 }
 
@@ -96,12 +99,29 @@ impl Answer {
             media_type: PROBLEM_JSON,
             retry_after: None,
             fields: RateLimitFields::default(),
+            legacy: None,
+            repeats_problem: false,
             body: json(&problem),
         }
     }
 
     fn ok(body: Bytes, fields: RateLimitFields) -> Self {
-        Self { status: StatusCode::OK, media_type: "application/json", retry_after: None, fields, body }
+        let (media_type, repeats_problem) = ("application/json", false);
+        Self { status: StatusCode::OK, media_type, retry_after: None, fields, legacy: None, repeats_problem, body }
+    }
+
+    /// The same with `X-RateLimit-…` fields, for old clients.
+    #[must_use]
+    pub fn with_legacy_fields(mut self, verdict: &Verdict) -> Self {
+        self.legacy = LegacyFields::of(&verdict.limits, self.retry_after);
+        self
+    }
+
+    /// The same; a problem is in a header field as well, for a gateway that hands on no body.
+    #[must_use]
+    pub fn with_problem_in_a_field(mut self) -> Self {
+        self.repeats_problem = self.media_type == PROBLEM_JSON;
+        self
     }
 
     fn allowed(verdict: &Verdict) -> Self {
@@ -143,6 +163,8 @@ impl Answer {
 
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
+        // compact JSON has no control characters, so it fits into a field
+        let problem = self.repeats_problem.then(|| HeaderValue::from_bytes(&self.body)).and_then(Result::ok);
         let mut response = (self.status, self.body).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));
@@ -155,6 +177,10 @@ impl IntoResponse for Answer {
         }
         if let Some(limit) = self.fields.limit {
             headers.insert(RATELIMIT, limit);
+        }
+        headers.extend(self.legacy.into_iter().flat_map(LegacyFields::fields));
+        if let Some(problem) = problem {
+            headers.insert(PROBLEM, problem);
         }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

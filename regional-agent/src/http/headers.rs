@@ -18,6 +18,11 @@ use sfv::{Integer, KeyRef, ListSerializer, StringRef};
 pub const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// `RateLimit`.
 pub const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+/// `Quorate-Problem`: the body of a refusal, where a gateway hands on header fields only.
+pub const PROBLEM: HeaderName = HeaderName::from_static("quorate-problem");
+const X_RATELIMIT_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_RATELIMIT_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RATELIMIT_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Both fields, where there is something to say.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +60,31 @@ impl RateLimitFields {
 fn reset_seconds(decision: &LimitDecision, retry_after: Option<u64>) -> Option<u64> {
     let seconds = seconds_up(decision.reset_after?);
     Some(retry_after.map_or(seconds, |most| seconds.min(most)))
+}
+
+/// `X-RateLimit-Limit`, `-Remaining` and `-Reset` (seconds from now), for clients that know no others. Nobody ever
+/// specified them; they speak of one limit, so of the one that is enforced of which the least is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegacyFields {
+    limit: u64,
+    remaining: u64,
+    reset: Option<u64>,
+}
+
+impl LegacyFields {
+    /// The fields of a response; of a refusal with the wait that is told, in whole seconds. None where no limit is known.
+    pub fn of(limits: &[PolicyDecision], retry_after: Option<u64>) -> Option<Self> {
+        let known = limits.iter().filter(|limit| limit.enforced).filter_map(|limit| limit.decision);
+        let least = known.min_by_key(|decision| decision.remaining)?;
+        let (limit, remaining) = (least.capacity.burst.tokens_floor(), least.remaining.tokens_floor());
+        Some(Self { limit, remaining, reset: retry_after.or_else(|| reset_seconds(&least, None)) })
+    }
+
+    /// As names and values.
+    pub fn fields(self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        let reset = self.reset.map(|seconds| (X_RATELIMIT_RESET, seconds.into()));
+        [(X_RATELIMIT_LIMIT, self.limit.into()), (X_RATELIMIT_REMAINING, self.remaining.into())].into_iter().chain(reset)
+    }
 }
 
 /// Structured fields hold 15 digits.

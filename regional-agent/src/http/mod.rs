@@ -7,6 +7,7 @@
 //! | `POST /v1/reserve` | the same with an estimated cost, and a `reservation` |
 //! | `POST /v1/settle` | the true cost takes the place of the estimate |
 //! | `POST /v1/release` | a concurrency slot is given back |
+//! | any method, `/v1/authz` | one decision over what a gateway says of a request in header fields ([`authz`]) |
 //! | `GET /v1/status` | the region as this agent sees it |
 //! | `GET /healthz` | 200 while this is served |
 //! | `GET /readyz` | 200, or a problem that says what is missing |
@@ -17,6 +18,7 @@
 //! token ([`callers`]).
 
 pub mod answer;
+pub mod authz;
 mod body;
 pub mod callers;
 mod headers;
@@ -29,12 +31,13 @@ pub mod waiting;
 use crate::decide::{DecideError, Request, Verdict};
 use crate::metrics::{self, Metrics};
 use answer::Answer;
+use authz::Forwarding;
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use body::JsonBody;
 use callers::{Caller, Callers};
 use quorate_limiter::hold::{HoldId, Settled};
@@ -42,7 +45,7 @@ use quorate_shared::api::AgentStatus;
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use read::Check;
 use replays::{Outcome, Replays};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use tower_http::catch_panic::CatchPanicLayer;
 use waiting::Waiting;
@@ -80,6 +83,10 @@ pub struct FrontDoor {
     pub heartbeat: Duration,
     /// What `GET /metrics` shows.
     pub metrics: Metrics,
+    /// Whether answers have `X-RateLimit-…` fields too, for old clients. Default: they do not.
+    pub legacy_headers: bool,
+    /// How `/v1/authz` reads header fields.
+    pub forwarding: Forwarding,
     /// Draws how much longer than it must a client is told to wait ([`waiting`]). Default: no longer.
     pub spread: fn() -> PartsPerMillion,
 }
@@ -91,6 +98,8 @@ impl Default for FrontDoor {
             callers: Callers::anybody(),
             heartbeat: Duration::from_secs(1),
             metrics: Metrics::new(),
+            legacy_headers: false,
+            forwarding: Forwarding::default(),
             spread: waiting::exactly,
         }
     }
@@ -101,17 +110,20 @@ struct Door<D> {
     decider: Arc<D>,
     settings: FrontDoor,
     replays: Replays,
+    /// Says once that somebody asks who is not trusted.
+    stranger: Once,
 }
 
 /// The front door, as routes. Panics in handlers become problems.
 pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
-    let door = Arc::new(Door { decider, settings, replays: Replays::default() });
+    let door = Arc::new(Door { decider, settings, replays: Replays::default(), stranger: Once::new() });
     Router::new()
         .route("/v1/check", post(check::<D>))
         .route("/v1/checks", post(checks::<D>))
         .route("/v1/reserve", post(reserve::<D>))
         .route("/v1/settle", post(settle::<D>))
         .route("/v1/release", post(release::<D>))
+        .route("/v1/authz", any(authz::ask::<D>))
         .route("/v1/status", get(status::<D>))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz::<D>))
@@ -197,14 +209,14 @@ impl<D: Decider> Door<D> {
     /// Decides a check, or repeats the answer to it. `place` points to it in the body.
     async fn answer(&self, caller: Caller, check: Check, place: &str) -> Answer {
         let Check { mut request, request_id } = check;
-        let waiting = self.waiting();
+        let wording = self.wording();
         let Some(id) = request_id else {
-            return decide(&*self.decider, &request, &waiting, place).await.answer();
+            return decide(&*self.decider, &request, &wording, place).await.answer();
         };
         let (key, content) = (replays::Key::of(caller, &id), replays::Content::of(&request));
         request.attempt = Some(key.attempt(content));
         let (decider, at) = (self.decider.clone(), place.to_owned());
-        let deciding = async move { decide(&*decider, &request, &waiting, &at).await };
+        let deciding = async move { decide(&*decider, &request, &wording, &at).await };
         match self.replays.answer(key, content, Instant::now(), deciding).await {
             Ok(answer) => answer,
             Err(replays::NoAnswer::OtherContent) => Answer::problem(problems::reused_request_id(place)),
@@ -215,12 +227,23 @@ impl<D: Decider> Door<D> {
     fn waiting(&self) -> Waiting {
         Waiting { unknown: self.settings.heartbeat, spread: self.settings.spread }
     }
+
+    fn wording(&self) -> Wording {
+        Wording { waiting: self.waiting(), legacy: self.settings.legacy_headers }
+    }
 }
 
-async fn decide<D: Decider>(decider: &D, request: &Request, waiting: &Waiting, place: &str) -> Outcome {
+/// How a verdict is put into words.
+struct Wording {
+    waiting: Waiting,
+    legacy: bool,
+}
+
+async fn decide<D: Decider>(decider: &D, request: &Request, wording: &Wording, place: &str) -> Outcome {
     match decider.decide(request).await {
-        Ok(verdict) => Outcome::Decided(Answer::of_verdict(&verdict, waiting)),
-        Err(error) => Outcome::Undecided(undecided(&error, waiting, place)),
+        Ok(verdict) if wording.legacy => Outcome::Decided(Answer::of_verdict(&verdict, &wording.waiting).with_legacy_fields(&verdict)),
+        Ok(verdict) => Outcome::Decided(Answer::of_verdict(&verdict, &wording.waiting)),
+        Err(error) => Outcome::Undecided(undecided(&error, &wording.waiting, place)),
     }
 }
 

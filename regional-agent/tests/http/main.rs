@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what it expects by unwrapping, in its helpers too")]
 
+mod authz;
 mod check;
 mod fields;
 mod input;
