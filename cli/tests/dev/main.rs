@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
 mod prometheus;
+mod secrecy;
 #[path = "../stub/mod.rs"]
 mod stub;
 mod system;

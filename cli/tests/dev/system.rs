@@ -20,7 +20,13 @@ pub struct Dev {
 }
 
 impl Dev {
+    /// One coordinator and one region.
     pub async fn start(set: &str) -> Self {
+        Self::start_with(set, |_| {}).await
+    }
+
+    /// The same, run as a test wants it.
+    pub async fn start_with(set: &str, tweak: impl Fn(&mut Command)) -> Self {
         let file = File::new("set.yaml", set);
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client");
         for _ in 0..10 {
@@ -30,7 +36,8 @@ impl Dev {
             let port = base.to_string();
             let arguments = ["dev", "--regions", "us", "--coordinators", "1", "--policies", &file.text(), "--port-base", &port];
             let mut command = Command::new(env!("CARGO_BIN_EXE_quorate"));
-            let mut process = command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the binary runs");
+            tweak(command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true));
+            let mut process = command.spawn().expect("the binary runs");
             let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
             while let Some(line) = lines.next_line().await.expect("UTF-8") {
                 if line.starts_with("ready") {
@@ -39,6 +46,11 @@ impl Dev {
             }
         }
         panic!("it does not start");
+    }
+
+    /// Where the region's Redis is, if there is one.
+    pub fn redis_port(&self) -> u16 {
+        self.base + 301
     }
 
     pub fn coordinator(&self) -> String {
@@ -54,10 +66,15 @@ impl Dev {
     }
 
     pub async fn check(&self, attributes: Value) -> (u16, Value) {
-        let body = json!({"attributes": attributes}).to_string();
-        let request = self.client.post(format!("{}/v1/check", self.agent())).header("content-type", "application/json").body(body);
+        let (status, text) = self.post("/v1/check", json!({"attributes": attributes}).to_string()).await;
+        (status, serde_json::from_str(&text).expect("JSON"))
+    }
+
+    /// Any question to the agent.
+    pub async fn post(&self, path: &str, body: String) -> (u16, String) {
+        let request = self.client.post(format!("{}{path}", self.agent())).header("content-type", "application/json").body(body);
         let answer = request.send().await.expect("an answer");
-        (answer.status().as_u16(), serde_json::from_str(&answer.text().await.expect("a body")).expect("JSON"))
+        (answer.status().as_u16(), answer.text().await.expect("a body"))
     }
 
     /// Runs a command against this system.
