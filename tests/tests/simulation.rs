@@ -6,7 +6,7 @@ use quorate_shared::mistake::Mistake;
 use quorate_shared::policy::Shape;
 use quorate_tests::simulation::fault::{Fault, Faults};
 use quorate_tests::simulation::invariants::healing;
-use quorate_tests::simulation::kinds;
+use quorate_tests::simulation::kinds::{self, Kind};
 use quorate_tests::simulation::teeth::{TEETH, first_to_catch};
 use quorate_tests::simulation::{World, trace};
 use std::time::Duration;
@@ -14,9 +14,13 @@ use std::time::Duration;
 /// Schedules of each kind.
 const EACH: usize = 1_800;
 
+fn kind(name: &str) -> Kind {
+    *kinds::all().find(|kind| kind.name == name).unwrap_or_else(|| panic!("no such kind: {name}"))
+}
+
 /// Runs schedules of one kind.
 fn run(name: &str) {
-    let Some(kind) = kinds::all().find(|kind| kind.name == name) else { panic!("no such kind: {name}") };
+    let kind = kind(name);
     let mut leased = 0;
     for seed in kinds::seeds_of(name).take(EACH) {
         match World::new(seed).run() {
@@ -124,11 +128,19 @@ fn a_region_whose_heartbeats_fall_between_large_requests_has_its_rate_back() {
 
 #[test]
 fn a_hot_region_has_its_token_and_its_rate_however_they_lie() {
-    // parts of a token in its floor and in the pool; a token that it had before its agent knew; another policy that refuses
-    for seed in [161_100, 234_914, 312_396, 495_310, 696_542, 843_914, 845_282, 35_098, 979_685] {
+    // parts of a token in its floor and in the pool, and whose clients may come back; a token that it had before its agent knew; another policy that refuses
+    for seed in [161_100, 234_914, 312_396, 495_310, 696_542, 843_914, 845_282, 708_396, 35_098, 979_685] {
         if let Err(violation) = World::new(seed).run() {
             panic!("seed {seed}, at {} µs: {}: {}", violation.at, violation.rule, violation.what);
         }
+    }
+}
+
+#[test]
+fn units_go_to_whoever_asks_before_they_are_kept_for_those_that_may_come_back() {
+    // of its kind when it was found
+    if let Err(violation) = World::of(kind("changes that are withdrawn"), 55_289).run() {
+        panic!("at {} µs: {}: {}", violation.at, violation.rule, violation.what);
     }
 }
 

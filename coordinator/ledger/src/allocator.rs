@@ -64,6 +64,9 @@ pub struct Claim {
     pub demand: MicroTokens,
     /// The largest cost asked for of late that its floor cannot hold.
     pub largest: MicroTokens,
+    /// Wanted by clients that may come back, of what those that ask now leave; counted in [`Self::largest`] where a
+    /// burst is to be brought together for it.
+    pub returning: MicroTokens,
     /// Its part of a shortage is in proportion to this.
     pub weight: u32,
     /// What is beyond floors goes to greater ones first.
@@ -127,7 +130,7 @@ struct Shares {
 
 /// Of its own floor each live region has what it wants, and at least what may not be lent. What
 /// is left goes to demand beyond floors, by priority and weighted max-min; what is left then to
-/// margins.
+/// clients that may come back, and then to margins.
 fn shares(situation: &Situation, parties: &[Party<'_>], flows: &Flows) -> Shares {
     let mut left = situation.pool.rate.0;
     let mut seats: Vec<Seat> = Vec::with_capacity(parties.len());
@@ -144,6 +147,10 @@ fn shares(situation: &Situation, parties: &[Party<'_>], flows: &Flows) -> Shares
         let share = if claim.live { want.min(floor).max(claim.kept()) } else { floor };
         left = left.saturating_add(floor.saturating_sub(share));
         seats.push(Seat { share, want, weight: u64::from(claim.weight.max(1)), priority: claim.priority });
+    }
+    fill::raise(&mut seats, &mut left);
+    for (seat, (_, claim)) in seats.iter_mut().zip(parties).filter(|(_, (_, claim))| claim.live) {
+        seat.want = seat.want.max(claim.returning.min(limit).0);
     }
     fill::raise(&mut seats, &mut left);
     let needed = seats.iter().map(|seat| seat.share).collect();

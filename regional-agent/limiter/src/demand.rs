@@ -206,7 +206,7 @@ impl DemandTracker {
         self.budgets.retain(|budget, entry| {
             let Some(period) = period(budget) else { return false };
             entry.settle(now, period);
-            entry.forget_large(now);
+            entry.keep_large(|_, until| now < until);
             let pressed = entry.scarce || entry.estimate.asked_of_late().0 >= entry.burst.0 / PRESSED;
             if worth(budget).is_none_or(|least| pressed && entry.told >= least.max(NEGLIGIBLE) || entry.large.is_some()) {
                 reports.push(entry.report(budget));
@@ -258,6 +258,8 @@ impl DemandTracker {
 impl Use {
     fn note_large(&mut self, now: LocalTime, charge: &Charge, decision: &LimitDecision) {
         let cost = charge.cost;
+        // of a limit that was lowered: no capacity would serve it any more
+        self.keep_large(|large, _| large <= charge.limit.capacity().burst);
         let until = now.after(wait_for_large(charge.limit, cost).saturating_mul(2).saturating_add(RETURNS));
         // a loan may have come, even before an agent that knows nothing of it began; it is still needed
         let own = self.large.as_ref().map_or(charge.floor.burst.min(decision.capacity.burst), |large| large.own);
@@ -282,9 +284,10 @@ impl Use {
         }
     }
 
-    fn forget_large(&mut self, now: LocalTime) {
+    /// Forgets large costs for which this is not so.
+    fn keep_large(&mut self, is_kept: impl Fn(MicroTokens, LocalTime) -> bool) {
         let Some(large) = &mut self.large else { return };
-        large.costs.retain(|(_, until)| now < *until);
+        large.costs.retain(|(cost, until)| is_kept(*cost, *until));
         if large.costs.is_empty() {
             self.large = None;
         }

@@ -306,6 +306,7 @@ pub const LATER: &[Kind] = &[
     },
     Kind {
         name: "changes that are withdrawn",
+        seats: true,
         floors_end: (250, 0),
         shapes: &[Shape::Flow, Shape::Share, Shape::Allowance],
         bursts: &[12, 30],

@@ -4,7 +4,7 @@ use super::Micros;
 use super::SECOND;
 use super::chance::Chance;
 use super::fault::Fault;
-use super::kinds::{self, Kind};
+use super::kinds::Kind;
 use super::world::script::Script;
 use quorate_shared::policy::Shape;
 use quorate_shared::time::Drift;
@@ -67,9 +67,8 @@ impl Ends {
 }
 
 impl Profile {
-    /// The profile of a seed.
-    pub fn of(seed: u64, chance: &mut Chance) -> Self {
-        let kind = kinds::of(seed);
+    /// The profile of a seed of this kind.
+    pub fn of(kind: Kind, seed: u64, chance: &mut Chance) -> Self {
         let script = (!kind.scripts.is_empty() && chance.per_mille(kind.scripted)).then(|| chance.pick(kind.scripts));
         let (ends, mut apart) = (Ends::of(kind, seed), Chance::new(!seed));
         let drawn = chance.pick(kind.shapes);
@@ -124,11 +123,15 @@ impl Profile {
 
     /// How long past use counts at most.
     pub fn longest_drain(&self) -> Duration {
-        let becomes = self.kind.troubles.iter().any(|(fault, _)| *fault == Fault::AlgorithmChanged);
-        match self.shape == Shape::Share || becomes {
+        match self.shape == Shape::Share || self.has(Fault::AlgorithmChanged) {
             true => Duration::from_secs(self.periods(Shape::Share).iter().copied().max().unwrap_or_default()),
             false => Duration::ZERO,
         }
+    }
+
+    /// True if this may happen.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.kind.troubles.iter().any(|(f, _)| *f == fault)
     }
 
     /// What goes wrong next.

@@ -16,7 +16,7 @@ const PART_OF_RATE: u64 = 8;
 /// may come back are served with what is left. Parts of a token count: a floor and the pool may make one only together.
 ///
 /// A region whose largest cost is out of reach has smaller ones too, and without a token of burst
-/// no rate can be used: so much it gets of what nobody else was served with.
+/// no rate can be used: so much it gets of what nobody else who asks was served with, or keeps of its own.
 pub(super) fn serve_large_costs(situation: &Situation, parties: &[Party<'_>], flows: &mut Flows) {
     let hungry = (0..parties.len()).filter(|i| is_hungry(parties[*i]));
     let (mut asking, waiting): (Vec<usize>, Vec<usize>) = hungry.partition(|i| parties[*i].1.demand > MicroTokens::ZERO);
@@ -24,14 +24,11 @@ pub(super) fn serve_large_costs(situation: &Situation, parties: &[Party<'_>], fl
     asking.rotate_left(usize::try_from(first).unwrap_or_default());
     let mut lenders: Vec<usize> = (0..parties.len()).filter(|i| parties[*i].1.live).collect();
     lenders.sort_by_key(|i| (parties[*i].1.demand, *i));
-    for borrower in asking.iter().chain(&waiting) {
-        if serve(parties, flows, (*borrower, parties[*borrower].1.largest), &lenders) {
-            lenders.retain(|lender| lender != borrower);
-        }
-    }
-    for borrower in asking {
-        if flows.burst_of(borrower, parties[borrower].1) < MicroTokens::TOKEN {
-            serve(parties, flows, (borrower, MicroTokens::TOKEN), &lenders);
+    let largest = |i: usize| (i, parties[i].1.largest);
+    let asked = asking.iter().map(|i| largest(*i)).chain(asking.iter().map(|i| (*i, MicroTokens::TOKEN)));
+    for one in asked.chain(waiting.iter().map(|i| largest(*i))) {
+        if serve(parties, flows, one, &lenders) {
+            lenders.retain(|lender| *lender != one.0);
         }
     }
 }

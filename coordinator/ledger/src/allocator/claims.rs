@@ -9,7 +9,7 @@ use quorate_shared::heartbeat::{Heartbeat, Report};
 use quorate_shared::names::{BudgetId, RegionName};
 use quorate_shared::policy::Shape;
 use quorate_shared::time::LeaderTime;
-use quorate_shared::units::Capacity;
+use quorate_shared::units::{Capacity, MicroTokens};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -141,6 +141,7 @@ impl Ledger {
             lendable: if live { terms.lendable } else { Capacity::ZERO },
             demand: share.map(|s| s.demand).unwrap_or_default(),
             largest: share.map(|s| s.largest).unwrap_or_default(),
+            returning: MicroTokens::ZERO,
             weight: set.map_or(1, |r| r.weight),
             priority: set.map_or(0, |r| r.priority),
             live,

@@ -4,7 +4,7 @@
 use super::lend::Flows;
 use super::{Claim, Party, Shares, Situation, Targets};
 use quorate_shared::names::RegionName;
-use quorate_shared::units::Capacity;
+use quorate_shared::units::{Capacity, MicroTokens};
 use std::collections::BTreeMap;
 
 /// A region may lack this part of what it needs.
@@ -29,7 +29,10 @@ pub(super) fn is_good_enough(situation: &Situation, parties: &[Party<'_>], share
     for (i, (_, claim)) in parties.iter().enumerate().filter(|(_, (_, claim))| claim.live) {
         let (old, new) = (entitlement(claim), new.entitlement(i, claim));
         let needed = shares.needed[i];
-        if needed.saturating_sub(old.rate.0) > needed / LACK || claim.largest <= new.burst && claim.largest > old.burst {
+        let asks = claim.demand > MicroTokens::ZERO;
+        let gains = |cost: MicroTokens| cost <= new.burst && cost > old.burst;
+        // without a token no rate can be used
+        if needed.saturating_sub(old.rate.0) > needed / LACK || gains(claim.largest) || asks && gains(MicroTokens::TOKEN) {
             return false;
         }
         lack = lack.saturating_add(needed.saturating_sub(old.rate.0));

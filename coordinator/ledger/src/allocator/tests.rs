@@ -42,6 +42,7 @@ fn claim(numbers: &mut Numbers) -> Claim {
         lendable: if live { cap(floor.rate.0 * 9 / 10, floor.burst.0) } else { Capacity::ZERO },
         demand: MicroTokens(numbers.below(120)),
         largest: MicroTokens(numbers.below(3) / 2 * numbers.below(9) * 700_000),
+        returning: MicroTokens::ZERO,
         weight: u32::try_from(numbers.below(4)).expect("small"),
         priority: u32::try_from(numbers.below(2)).expect("small"),
         live,
@@ -161,4 +162,52 @@ fn a_token_whose_parts_are_in_a_floor_and_in_the_pool_goes_to_whoever_asks() {
     let targets = plan(&situation);
     check_conserved(&targets, &situation);
     assert_eq!(entitlement(&targets, &situation, &region("asks")), situation.limit);
+}
+
+#[test]
+fn a_token_goes_to_whoever_asks_before_those_that_may_come_back() {
+    let token = MicroTokens::TOKEN;
+    let cap = |rate: u64, burst: u64| Capacity::new(MicroTokens(rate), MicroTokens(burst));
+    for own in [0, 600_000, 1_200_000] {
+        // its largest cost is out of reach, its smaller ones are not
+        let floor = cap(150_000, own);
+        let asks =
+            Claim { demand: MicroTokens(60 * token.0), largest: MicroTokens(4 * token.0), weight: 1, live: true, ..Claim::default() };
+        let asks = Claim { floor, lendable: floor, ..asks };
+        let floor = cap(450_000, 600_000);
+        let waits = Claim { floor, lendable: floor, largest: token, weight: 1, live: true, ..Claim::default() };
+        let claims = BTreeMap::from([(region("asks"), asks), (region("waits"), waits)]);
+        let pool = cap(400_000, 400_000);
+        let mut situation = Situation { limit: cap(1_000_000, own + 1_000_000), pool, claims, ..Situation::default() };
+        let targets = plan(&situation);
+        check_conserved(&targets, &situation);
+        let has = entitlement(&targets, &situation, &region("asks"));
+        assert!(has.burst >= token && has.rate == MicroTokens(1_000_000), "{has:?}");
+        // nor is a plan kept by which the other has it
+        let waits = situation.claims.get_mut(&region("waits")).expect("is there");
+        waits.before.pool = pool;
+        let targets = plan(&situation);
+        assert!(entitlement(&targets, &situation, &region("asks")).burst >= token);
+    }
+}
+
+#[test]
+fn units_go_to_whoever_asks_before_those_that_may_come_back() {
+    let units = |n: u64| Capacity::new(MicroTokens::ZERO, MicroTokens(n * MicroTokens::TOKEN.0));
+    for floor in [units(0), units(1)] {
+        let waits = Claim { floor, lendable: floor, largest: units(2).burst, weight: 3, live: true, ..Claim::default() };
+        let asks = Claim { demand: units(4).burst, largest: units(2).burst, weight: 1, live: true, ..Claim::default() };
+        let claims = BTreeMap::from([(region("asks"), asks), (region("waits"), waits)]);
+        let pool = units(2).minus(floor);
+        let mut situation = Situation { limit: units(2), pool, claims, ..Situation::default() };
+        let targets = units::plan(&situation);
+        check_conserved(&targets, &situation);
+        assert_eq!(entitlement(&targets, &situation, &region("asks")), units(2));
+        // what nobody asks for is there when they come back
+        let asks = situation.claims.get_mut(&region("asks")).expect("is there");
+        (asks.demand, asks.largest, asks.before) = (MicroTokens::ZERO, MicroTokens::ZERO, targets[&region("asks")].clone());
+        let targets = units::plan(&situation);
+        check_conserved(&targets, &situation);
+        assert_eq!(entitlement(&targets, &situation, &region("waits")), units(2));
+    }
 }

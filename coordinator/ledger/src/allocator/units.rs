@@ -24,15 +24,17 @@ fn units_of(rate: Capacity) -> Capacity {
 
 fn as_flow(claim: &Claim) -> Claim {
     let units = |amount: MicroTokens| MicroTokens(amount.0.div_ceil(MicroTokens::TOKEN.0));
-    let demand = match claim.largest > claim.floor.burst {
-        true => units(claim.demand.max(claim.largest)),
-        false => units(claim.demand),
+    let large = if claim.largest > claim.floor.burst { units(claim.largest) } else { MicroTokens::ZERO };
+    let (demand, returning) = match claim.demand {
+        MicroTokens::ZERO => (MicroTokens::ZERO, large),
+        asked => (units(asked).max(large), MicroTokens::ZERO),
     };
     Claim {
         // what may be saved up plays no part, so it is always enough
         floor: Capacity { burst: MicroTokens::TOKEN, ..rate_of(claim.floor) },
         lendable: rate_of(claim.lendable),
         demand,
+        returning,
         largest: MicroTokens::ZERO,
         before: holding_of(&claim.before, rate_of),
         ..claim.clone()

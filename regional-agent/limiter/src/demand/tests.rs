@@ -281,6 +281,18 @@ fn a_cost_that_no_share_holds_is_remembered_until_it_was_to_come_back() {
 }
 
 #[test]
+fn a_cost_beyond_a_limit_that_was_lowered_is_forgotten_with_the_next_request() {
+    let mut world = World::new(1);
+    for cost in [500, 300] {
+        world.count(cost, &left(100, false));
+        world.rest(1_000);
+    }
+    let limit = Limit::TokenBucket { rate: tokens(1_000), period: Duration::from_secs(1), burst: tokens(400) };
+    world.tracker.count(world.now(), &Charge { limit, ..charge("a", 1, 1) }, true, &left(PLENTY, true));
+    assert_eq!(world.reports()[0].largest, tokens(300));
+}
+
+#[test]
 fn a_cost_that_a_loan_holds_is_told_by_an_agent_that_never_knew_it_without() {
     let mut world = World::new(1);
     let lent = LimitDecision { capacity: Capacity::new(tokens(100), tokens(500)), ..left(PLENTY, true) };

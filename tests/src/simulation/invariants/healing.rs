@@ -26,6 +26,12 @@ pub fn heartbeats(drain: Duration) -> u64 {
     HEARTBEATS + 2 * drain.as_secs()
 }
 
+/// As many more where all coordinators may have been restored: they answer nobody for as long as the longest lease and
+/// past use last, stretched by ρ, and then a change of their own comes before any other.
+pub fn after_restore(drain: Duration) -> u64 {
+    8 + drain.as_secs()
+}
+
 /// So long it may take at most if a region stays cut off: its floors hold for eight seconds by themselves after a leader was
 /// elected, what it took counts for four more, and then comes the set that brings back what is missing.
 pub const WITHOUT_ONE: Micros = 30 * SECOND;

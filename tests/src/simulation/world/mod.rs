@@ -10,6 +10,7 @@ use super::chance::Chance;
 use super::cluster::Cluster;
 use super::fault::{Fault, Faults};
 use super::invariants::{Violation, Watch, bound, healing};
+use super::kinds::{self, Kind};
 use super::network::Network;
 use super::policies::Catalogue;
 use super::profile::Profile;
@@ -114,8 +115,13 @@ enum Event {
 impl World {
     /// The world of this seed.
     pub fn new(seed: u64) -> Self {
+        Self::of(kinds::of(seed), seed)
+    }
+
+    /// The world that this seed draws of a kind, which may be another than its own.
+    pub fn of(kind: Kind, seed: u64) -> Self {
         let mut chance = Chance::new(seed);
-        let profile = Profile::of(seed, &mut chance);
+        let profile = Profile::of(kind, seed, &mut chance);
         let key = SubjectKey::new([1; 32]);
         let catalogue = Catalogue::new(&profile, &key);
         let set = catalogue.first(&profile, &mut chance);
@@ -247,7 +253,9 @@ impl World {
         let Some(what) = healing::unwell(self.now, &self.watch, &self.cluster.ledger, &self.regions, (hot, self.cut_off)) else {
             return Ok(true);
         };
-        let most = healing::heartbeats(self.profile.longest_drain());
+        let drain = self.profile.longest_drain();
+        let quiet = if self.profile.has(Fault::CoordinatorsRestored) { healing::after_restore(drain) } else { 0 };
+        let most = healing::heartbeats(drain) + quiet;
         let too_long = match self.cut_off {
             None => self.pulses.iter().all(|pulse| pulse.healing >= most),
             // of those that must do without one nobody counts the heartbeats
