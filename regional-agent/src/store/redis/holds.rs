@@ -1,15 +1,13 @@
-//! Holds and attempts in Redis: what a decision keeps beside its charges, and settling it.
+//! Holds in Redis: settling what a decision keeps beside its charges.
 //!
 //! A hold is settled in two steps. It is read first, since it names the keys that it was charged to and a script
 //! may touch no key that it was not told of. The script goes on only if the hold is still as it was read, and
 //! leaves the answer in its place, for a repeated settlement.
 
 use super::session::Call;
-use super::wire::{self, Words, unreadable};
+use super::wire::{Words, unreadable};
 use super::{RedisStore, left};
 use crate::store::StoreError;
-use crate::store::keep::Keep;
-use quorate_limiter::decision::Question;
 use quorate_limiter::hold::{HoldId, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
 use std::time::Instant;
@@ -18,20 +16,6 @@ use std::time::Instant;
 const TRIES: usize = 2;
 
 impl RedisStore {
-    /// Adds the keys of what is to be kept beside a decision; gives the arguments for it.
-    pub(super) fn keep(&self, question: &Question, keep: &Keep, keys: &mut Vec<String>) -> Vec<String> {
-        let charges = keys.len();
-        keys.extend(keep.beside.hold.map(|hold| self.keys.hold(hold.id)));
-        keys.extend(keep.beside.slot.map(|id| self.keys.slot(id)));
-        if let Some(attempt) = &keep.attempt {
-            keys.extend([self.keys.attempt(&attempt.key), self.keys.tally()]);
-        }
-        let more = keys.len() - charges;
-        let mut arguments = if more > 0 { wire::kept(question, keep).to_vec() } else { Vec::new() };
-        arguments.push(more.to_string());
-        arguments
-    }
-
     /// See [`crate::store::Store::settle`].
     pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
         let _place = self.link.admit()?;

@@ -144,7 +144,7 @@ impl Link {
     }
 
     /// The greatest number of a heartbeat that was seen drawn here.
-    fn mark(&self) -> Number {
+    pub fn mark(&self) -> Number {
         *self.mark.lock()
     }
 
@@ -206,28 +206,45 @@ impl Link {
     where
         F: Future<Output = Result<T, RedisError>>,
     {
+        self.attempt(Instant::now() + limit, self.send(work)).await
+    }
+
+    /// Work on the present connection, or on the next. Whether it came of anything is for [`Self::attempt`] to note.
+    pub async fn send<T, F>(&self, work: impl FnOnce(Arc<Session>) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, RedisError>>,
+    {
+        let session = self.session().await?;
+        let answer = work(Arc::clone(&session)).await.map_err(|error| self.fault(&session, &error));
+        if !matches!(answer, Err(StoreError::Unreachable(_) | StoreError::Timeout)) {
+            session.answered();
+        }
+        answer
+    }
+
+    /// Waits `until` then for what is asked of the Redis, and takes the outcome into account.
+    pub async fn attempt<T>(&self, until: Instant, asked: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let mut attempt = Attempt { link: self, begun: Instant::now(), ended: false };
-        let mut asked = None;
-        let done = tokio::time::timeout(limit, async {
-            let session = self.session().await?;
-            asked = Some(Arc::clone(&session));
-            let answer = work(Arc::clone(&session)).await.map_err(|error| self.fault(&session, &error));
-            if !matches!(answer, Err(StoreError::Unreachable(_) | StoreError::Timeout)) {
-                session.answered();
-            }
-            answer
-        });
-        let result = done.await.unwrap_or(Err(StoreError::Timeout));
+        let result = tokio::time::timeout_at(until.into(), asked).await.unwrap_or(Err(StoreError::Timeout));
         attempt.ended = true;
         if attempt.waited() || !matches!(result, Err(StoreError::Timeout)) {
             self.note(result.as_ref().err());
         }
-        if let (Err(StoreError::Timeout), Some(session)) = (&result, asked)
-            && session.is_silent_for(SILENCE)
-        {
-            self.forget(&session);
+        if matches!(result, Err(StoreError::Timeout)) {
+            self.forget_if_silent();
         }
         result
+    }
+
+    /// Gives the present connection up if it has not answered for long.
+    fn forget_if_silent(&self) {
+        let silent = match &*self.state.borrow() {
+            State::Up(session) if session.is_silent_for(SILENCE) => Some(Arc::clone(session)),
+            _ => None,
+        };
+        if let Some(session) = silent {
+            self.forget(&session);
+        }
     }
 
     /// What an error means, and whether the connection is of any further use.

@@ -12,8 +12,8 @@ use quorate_shared::time::StoreTime;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What an answer begins its last word with if that is a sight.
-const MARK: char = '@';
+/// What a sight begins with, in an answer to questions.
+pub(super) const MARK: char = '@';
 
 impl RedisStore {
     /// See [`crate::store::Store::look`].
@@ -155,16 +155,9 @@ fn sight(text: &str) -> Result<Sight, StoreError> {
     Ok(Sight { drawn: number(drawn), applied: number(applied), nonce: *nonce })
 }
 
-/// Takes the sight off the end of an answer that shows one.
-pub(super) fn take_sight(answer: &mut Vec<String>) -> Result<Option<Sight>, StoreError> {
-    match answer.last().and_then(|word| word.strip_prefix(MARK)) {
-        None => Ok(None),
-        Some(text) => {
-            let sight = sight(text)?;
-            answer.pop();
-            Ok(Some(sight))
-        }
-    }
+/// What the answer to a batch begins with.
+pub(super) fn shown_sight(word: &str) -> Result<Sight, StoreError> {
+    sight(word.strip_prefix(MARK).ok_or_else(|| unreadable(word))?)
 }
 
 #[cfg(test)]
@@ -183,12 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_that_shows_a_sight_loses_a_word() {
-        let mut answer = vec!["decided".to_owned(), "@3 8 7 99".to_owned()];
+    fn a_sight_is_told_from_other_words() {
         let number = |seq| Number { session: 3, seq };
-        assert_eq!(take_sight(&mut answer), Ok(Some(Sight { drawn: number(8), applied: number(7), nonce: 99 })));
-        assert_eq!(take_sight(&mut answer), Ok(None));
-        assert_eq!(answer, ["decided"]);
-        assert!(take_sight(&mut vec!["@3 8".to_owned()]).is_err());
+        assert_eq!(shown_sight("@3 8 7 99"), Ok(Sight { drawn: number(8), applied: number(7), nonce: 99 }));
+        assert!(shown_sight("@3 8").is_err() && shown_sight("3 8 7 99").is_err());
     }
 }

@@ -1,10 +1,13 @@
 //! A region's Redis: every operation is one script, atomic in Redis, on the clock of its host.
 
+mod answers;
+mod batch;
 mod breaker;
 mod holds;
 mod link;
 mod looks;
 mod place;
+mod questions;
 mod record;
 mod script;
 mod seats;
@@ -20,10 +23,12 @@ mod wire;
 use super::keep::{Keep, Said};
 use super::{Drawn, LeaseError, StoreError, Usages};
 use crate::config::RedisConfig;
+use batch::Batches;
 pub use link::Condition;
 use link::{Link, Patience};
 use parking_lot::Mutex;
 use place::Place;
+use questions::Asked;
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::election::AgentId;
 use quorate_limiter::follower::Sight;
@@ -72,6 +77,7 @@ impl RedisSettings {
 #[derive(Debug)]
 pub struct RedisStore {
     link: Arc<Link>,
+    batches: Arc<Batches>,
     scripts: Arc<Scripts>,
     keys: Keys,
     wall: StoreWall,
@@ -96,10 +102,12 @@ impl RedisStore {
         let place = Place::new(&settings.redis, &settings.region)?;
         let scripts = Arc::new(scripts);
         let patience = Patience { probe: decision_timeout, waiting };
+        let (link, keys) = (Link::new(place, Arc::clone(&scripts), patience), Keys::new(&settings.region));
         Ok(Self {
-            link: Link::new(place, Arc::clone(&scripts), patience),
+            batches: Arc::new(Batches::new(Arc::clone(&link), Arc::clone(&scripts), keys.lease.clone())),
+            link,
             scripts,
-            keys: Keys::new(&settings.region),
+            keys,
             wall: StoreWall::default(),
             ticket: Mutex::default(),
             decision_timeout,
@@ -131,16 +139,13 @@ impl RedisStore {
     pub async fn decide_showing(&self, question: &Question, keep: &Keep, until: Instant) -> Result<(Said, Option<Sight>), StoreError> {
         let _place = self.link.admit()?;
         debug_assert!(question.budgets_differ(), "two charges on one budget");
-        let keys = self.keys.lease_and(question.charges.iter().map(|charge| &charge.budget));
-        let mut call = Call { script: &self.scripts.decide, keys, arguments: Vec::new() };
-        let beside = self.keep(question, keep, &mut call.keys);
         let mut guesses = self.wall.guesses();
         for _ in 0..TELLINGS {
-            call.arguments = wire::question(question, guesses.next());
-            call.arguments.extend_from_slice(&beside);
-            let mut answer = self.link.call(&call, left(until)).await?;
-            let sight = looks::take_sight(&mut answer)?;
-            match wire::said(question, keep, answer)? {
+            let Some(asked) = Asked::new(question, keep, &self.keys, guesses.next()) else {
+                return Err(StoreError::Refused(format!("{} limits in one question", question.charges.len())));
+            };
+            let (answer, sight) = self.batches.ask(asked, until).await?;
+            match answers::said(question, keep, answer)? {
                 Told::Right(said) => return Ok((said, sight)),
                 Told::OtherWindow(shown) => guesses.missed(shown),
             }

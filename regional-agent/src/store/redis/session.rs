@@ -12,7 +12,7 @@ use crate::store::{StoreError, Unusable};
 use parking_lot::Mutex;
 use quorate_shared::heartbeat::Number;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, ServerErrorKind};
+use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -143,9 +143,28 @@ impl Session {
 
     /// Calls a script; `mark` is the greatest number of a heartbeat that was seen drawn.
     pub async fn run(&self, scripts: &Scripts, call: &Call<'_>, mark: Number) -> Result<Vec<String>, RedisError> {
-        let known = format!("{} {} {} {}", self.store, mark.session, mark.seq, u8::from(self.seen.lock().evicts));
+        let known = self.known(mark);
+        let write = |command: &mut Cmd| {
+            command.arg(call.keys.len()).arg(&call.keys).arg(known).arg(&call.arguments);
+        };
+        self.evaluate(scripts, call.script, write).await
+    }
+
+    /// Every script's first argument: what the caller knows of the store.
+    pub fn known(&self, mark: Number) -> String {
+        format!("{} {} {} {}", self.store, mark.session, mark.seq, u8::from(self.seen.lock().evicts))
+    }
+
+    /// Calls a script with the keys and arguments that `write` gives.
+    pub async fn evaluate<T: FromRedisValue>(
+        &self,
+        scripts: &Scripts,
+        script: &Script,
+        write: impl FnOnce(&mut Cmd),
+    ) -> Result<T, RedisError> {
         let mut command = redis::cmd("EVALSHA");
-        command.arg(call.script.sha()).arg(call.keys.len()).arg(&call.keys).arg(known).arg(&call.arguments);
+        command.arg(script.sha());
+        write(&mut command);
         let mut connection = self.connection();
         for _ in 1..LOADS {
             let loads = self.loads.load(Ordering::Acquire);

@@ -1,13 +1,11 @@
-//! Keys, arguments and answers of the scripts. Numbers travel as decimal text, both ways.
+//! Keys, arguments and answers of the scripts. Numbers travel as decimal text, both ways; but for questions
+//! ([`super::questions`], [`super::answers`]).
 
-use super::shares;
-use super::windows::{self, Told};
-use crate::store::keep::{Again, Hash, Keep, Said};
+use crate::store::keep::Hash;
 use crate::store::{LeaseError, StoreError};
-use quorate_limiter::bucket::{Fill, Period, Standing, exact};
-use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
+use quorate_limiter::bucket::{Period, exact};
 use quorate_limiter::excess::ExcessBook;
-use quorate_limiter::hold::{HoldId, NewHold};
+use quorate_limiter::hold::HoldId;
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
 use quorate_shared::names::{BudgetId, RegionName};
@@ -98,7 +96,7 @@ pub fn holding_text(holding: &Holding) -> String {
     words.join(" ")
 }
 
-fn hex(hash: &Hash) -> String {
+pub fn hex(hash: &Hash) -> String {
     format!("{:032x}", u128::from_be_bytes(*hash))
 }
 
@@ -108,7 +106,7 @@ pub fn flag(value: bool) -> String {
 }
 
 /// 10^6 less the drift: what is kept of a rate.
-fn keep(drift: Drift) -> String {
+pub fn keep(drift: Drift) -> String {
     (1_000_000 - drift.ppm()).to_string()
 }
 
@@ -127,67 +125,6 @@ fn number(number: Number) -> [String; 2] {
 
 fn period(limit: Limit) -> String {
     Period::of(limit).as_micros().to_string()
-}
-
-/// Arguments of `decide.lua`, for a store whose clock shows `at`.
-pub fn question(question: &Question, at: StoreTime) -> Vec<String> {
-    let view = &question.view;
-    let mut words = vec![flag(view.leased), flag(view.whole_floor)];
-    words.extend([format!("{}:{}", view.number.session, view.nonce), view.number.seq.to_string()]);
-    words.extend([policies_text(view.policies), keep(question.drift), lenders(&view.standing_lenders)]);
-    words.extend(question.charges.iter().flat_map(|charge| charged(question, charge, at)));
-    words
-}
-
-fn charged(question: &Question, charge: &Charge, at: StoreTime) -> Vec<String> {
-    let (view, drift) = (&question.view, question.drift);
-    // more than any limit holds is refused for good, however much more it is
-    let cost = charge.cost.0.min(MAX_EXACT + 1);
-    let kind = match charge.limit {
-        _ if question.has_ended(charge) => vec!["ended".to_owned()],
-        Limit::SlidingLog { .. } => shares::log(charge, view, drift),
-        Limit::Concurrency { .. } => shares::slots(charge, view, drift),
-        Limit::SlidingWindow { window, .. } => shares::sliding(charge, window, view, drift),
-        Limit::FixedWindow { window, .. } => windows::window(charge, window.at(at)),
-        Limit::TokenBucket { .. } => bucket(charge),
-    };
-    [vec![cost.to_string(), flag(charge.enforced)], kind].concat()
-}
-
-/// How a charge on a bucket is counted, and what that needs.
-fn bucket(charge: &Charge) -> Vec<String> {
-    let mut words = vec!["bucket".to_owned()];
-    words.extend(capacity(charge.floor).into_iter().chain(capacity(charge.lendable)));
-    words.push(period(charge.limit));
-    words
-}
-
-/// Arguments of `decide.lua` for what is to be kept, but the number of its keys.
-pub fn kept(question: &Question, keep: &Keep) -> [String; 7] {
-    let none = || "-".to_owned();
-    let hold = |hold: NewHold| [hold.id.to_string(), hold.life.as_millis().to_string(), hold.most.0.to_string()];
-    let [id, life, most] = keep.beside.hold.map_or_else(|| [none(), none(), none()], hold);
-    let (content, charges) = keep.attempt.map_or((none(), none()), |attempt| (hex(&attempt.content), hex(&charges_hash(question))));
-    let slot = keep.beside.slot.map_or_else(none, |id| id.to_string());
-    let ends = question.charges.iter().any(|charge| charge.floor_ttl.is_some());
-    let floors = match question.charges.iter().any(|charge| question.has_ended(charge)) {
-        true => "ended".to_owned(),
-        false => flag(ends),
-    };
-    [floors, id, life, most, slot, content, charges]
-}
-
-/// Of the budgets that are charged, how they are counted, and how much.
-fn charges_hash(question: &Question) -> Hash {
-    let mut hasher = blake3::Hasher::new();
-    for charge in &question.charges {
-        let how = if question.has_ended(charge) { "ended" } else { charge.limit.algorithm() };
-        let text = format!("{} {how} {} {}\n", budget_text(&charge.budget), charge.cost.0, charge.enforced);
-        hasher.update(text.as_bytes());
-    }
-    let mut hash = Hash::default();
-    hasher.finalize_xof().fill(&mut hash);
-    hash
 }
 
 /// Arguments of `open.lua`.
@@ -272,7 +209,7 @@ impl Words {
     }
 
     /// The id of a hold, or none.
-    fn hold(&mut self) -> Result<Option<HoldId>, StoreError> {
+    pub fn hold(&mut self) -> Result<Option<HoldId>, StoreError> {
         match self.text()?.as_str() {
             "-" => Ok(None),
             id => id.parse().map(Some).map_err(|_| unreadable(id)),
@@ -315,80 +252,6 @@ impl Words {
 /// What cannot be read.
 pub fn unreadable(what: &str) -> StoreError {
     StoreError::Refused(format!("unreadable: {what}"))
-}
-
-/// The answer of `decide.lua`.
-pub fn said(question: &Question, keep: &Keep, answer: Vec<String>) -> Result<Told<Said>, StoreError> {
-    let (status, mut words) = Words::of(answer)?;
-    if status == "other-window" {
-        return Ok(Told::OtherWindow(words.instant()?));
-    }
-    decided(question, keep, &status, words).map(Told::Right)
-}
-
-fn decided(question: &Question, keep: &Keep, status: &str, mut words: Words) -> Result<Said, StoreError> {
-    let first = |reply| Said::First { reply, remembered: true };
-    match status {
-        "decided" => {
-            let reply = Reply::Decided(decision(question, &mut words)?);
-            Ok(Said::First { reply, remembered: keep.attempt.is_none() || words.flag()? })
-        }
-        "repeated" => again(question, &mut words).map(Said::Again),
-        "other-content" => Ok(Said::OtherContent),
-        "other-policies" => Ok(first(Reply::OtherPolicies(policies(&words.text()?)?))),
-        "other-lease" => Ok(first(Reply::OtherLease(Number { session: words.number()?, seq: words.number()? }))),
-        "no-record" => Ok(first(Reply::NoRecord)),
-        other => Err(unreadable(other)),
-    }
-}
-
-fn decision(question: &Question, words: &mut Words) -> Result<Decision, StoreError> {
-    let allowed = words.flag()?;
-    let limit = |charge: &Charge| match question.has_ended(charge) {
-        true => Ok(LimitDecision { fits: words.flag()?, ..LimitDecision::ended(charge.cost) }),
-        false => limit_decision(charge, words),
-    };
-    let limits: Result<_, _> = question.charges.iter().map(limit).collect();
-    Ok(Decision { allowed, limits: limits? })
-}
-
-fn again(question: &Question, words: &mut Words) -> Result<Again, StoreError> {
-    let same_charges = words.flag()?;
-    let (hold, slot) = (words.hold()?, words.hold()?);
-    match same_charges {
-        true => decision(question, words).map(|decision| Again { hold, slot, allowed: decision.allowed, decision: Some(decision) }),
-        false => Ok(Again { hold, slot, allowed: words.flag()?, decision: None }),
-    }
-}
-
-fn limit_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
-    match charge.limit {
-        Limit::SlidingLog { .. } | Limit::Concurrency { .. } => shares::log_decision(charge, words),
-        Limit::SlidingWindow { window, .. } => shares::sliding_decision(charge, window, words),
-        Limit::FixedWindow { .. } => windows::decision(charge, words),
-        Limit::TokenBucket { .. } => bucket_decision(charge, words),
-    }
-}
-
-fn bucket_decision(charge: &Charge, words: &mut Words) -> Result<LimitDecision, StoreError> {
-    let standing = Standing {
-        fits: words.flag()?,
-        capacity: Capacity::new(words.micro_tokens()?, words.micro_tokens()?),
-        rate: words.micro_tokens()?,
-        fill: Fill { level: words.micro_tokens()?, fraction: words.number()? },
-        used_lease: words.flag()?,
-        ..Standing::default()
-    };
-    let more = words.text()?;
-    let standing = if more == "-" { standing } else { with_estimates(standing, &more)? };
-    Ok(standing.decision(charge.cost, Period::of(charge.limit)))
-}
-
-fn with_estimates(standing: Standing, text: &str) -> Result<Standing, StoreError> {
-    let numbers: Result<Vec<u64>, _> = text.split(' ').map(str::parse).collect();
-    let Ok([out, room_in, slow, settled_in]) = numbers.as_deref() else { return Err(unreadable(text)) };
-    let [room_in, slow, settled_in] = [room_in, slow, settled_in].map(|micros| Duration::from_micros(*micros));
-    Ok(Standing { out: MicroTokens(*out), room_in, slow, settled_in, ..standing })
 }
 
 /// The answer of a lease operation that has nothing more to say than that it was done.

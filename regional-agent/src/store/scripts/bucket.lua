@@ -1,8 +1,10 @@
 -- The token bucket: the same arithmetic as bucket.rs of the limiter, to the last digit.
 --
 -- Every amount is an integer in [0, 2^53), which a double holds exactly; it comes and goes as
--- decimal text. For such a and b > 0, math.floor(a / b) is the exact quotient: the nearest
+-- decimal text, or as seven bytes. For such a and b > 0, down(a / b) is the exact quotient: the nearest
 -- integer above a / b is at least 1/b away, more than the rounding of a quotient below 2^53 / b.
+local down, up, min, max = math.floor, math.ceil, math.min, math.max
+local pack, unpack_bytes = struct.pack, struct.unpack
 
 local function int(n)
   return string.format('%.0f', n)
@@ -10,7 +12,7 @@ end
 
 -- n after a sum of two amounts: a double may have rounded it, but not across 2^53.
 local function exact(n)
-  return math.min(n, MAX_EXACT)
+  return min(n, MAX_EXACT)
 end
 
 local function capped(level, fraction, cap)
@@ -29,7 +31,16 @@ local function refilled(level, fraction, cap, elapsed, rate, period)
   if level >= cap then
     return cap, 0
   end
-  local periods = math.floor(elapsed / period)
+  -- mostly all of it is below 2^53; a product that a double has rounded is not
+  local all = elapsed * rate + fraction
+  if all <= MAX_EXACT then
+    local gained = down(all / period)
+    if gained >= cap - level then
+      return cap, 0
+    end
+    return level + gained, all - gained * period
+  end
+  local periods = down(elapsed / period)
   local rest = elapsed - periods * period
   -- inexact only beyond 2^53, where it is beyond any cap too
   local whole = periods * rate
@@ -38,11 +49,11 @@ local function refilled(level, fraction, cap, elapsed, rate, period)
   end
   local quotient, remainder, scale = 0, 0, 35184372088832
   for _ = 1, 4 do
-    local digit = math.floor(rate / scale)
+    local digit = down(rate / scale)
     rate = rate - digit * scale
     scale = scale / 32768
     local dividend = remainder * 32768 + rest * digit
-    local part = math.floor(dividend / period)
+    local part = down(dividend / period)
     remainder = dividend - part * period
     quotient = quotient * 32768 + part
   end
@@ -59,17 +70,17 @@ end
 
 -- The same, for slow of it at half the rate.
 local function refilled_slowly(level, fraction, cap, elapsed, slow, rate, period)
-  slow = math.min(slow, elapsed)
+  slow = min(slow, elapsed)
   if slow > 0 then
-    level, fraction = refilled(level, fraction, cap, slow, math.floor(rate / 2), period)
+    level, fraction = refilled(level, fraction, cap, slow, down(rate / 2), period)
   end
   return refilled(level, fraction, cap, elapsed - slow, rate, period)
 end
 
 -- rate * keep / 10^6, rounded down; keep is at most 10^6.
 local function shortened(rate, keep)
-  local whole = math.floor(rate / 1000000)
-  return whole * keep + math.floor((rate - whole * 1000000) * keep / 1000000)
+  local whole = down(rate / 1000000)
+  return whole * keep + down((rate - whole * 1000000) * keep / 1000000)
 end
 
 -- Time to fill burst, in whole seconds, rounded up.
@@ -77,7 +88,7 @@ local function fill_time(burst, rate, period)
   if burst == 0 then
     return 0
   end
-  return math.min(math.floor(burst / rate * period / 1000000) + 1, LONGEST_LIFE)
+  return min(down(burst / rate * period / 1000000) + 1, LONGEST_LIFE)
 end
 
 -- What the region may use of one budget: terms.rate, .burst and so on, by what is held of it.
@@ -89,7 +100,7 @@ local function terms_of(holding, floor, view)
     word[#word + 1] = text
   end
   local lent_rate, lent_burst = tonumber(word[3]), tonumber(word[4])
-  local own_rate, own_burst = math.max(0, floor.rate - lent_rate), math.max(0, floor.burst - lent_burst)
+  local own_rate, own_burst = max(0, floor.rate - lent_rate), max(0, floor.burst - lent_burst)
   local rate, burst = own_rate, own_burst
   if view.whole then
     rate, burst = floor.rate, floor.burst
@@ -142,7 +153,7 @@ local function change_of(recorded)
 end
 
 local function since(instant)
-  return math.max(0, now - instant)
+  return max(0, now - instant)
 end
 
 -- Estimates that are out: all of them, the hold with which they began, and sums by when they end, soonest first.
@@ -154,11 +165,11 @@ local function estimate_end(life)
   while life > grain * GRAINS do
     grain = grain * 2
   end
-  return math.ceil(exact(now + life) / grain) * grain
+  return up(exact(now + life) / grain) * grain
 end
 
 local function aged(estimates, last)
-  if estimates == NO_ESTIMATES or math.floor(now / LEAST_GRAIN) < math.floor(last / LEAST_GRAIN) then
+  if estimates == NO_ESTIMATES or down(now / LEAST_GRAIN) < down(last / LEAST_GRAIN) then
     return NO_ESTIMATES
   end
   local kept = {total = 0, era = estimates.era}
@@ -203,7 +214,7 @@ local function without_estimate(estimates, ends, units)
   local rest, known = {total = estimates.total, era = estimates.era}, 0
   for _, one in ipairs(estimates) do
     if one.ends == ends then
-      known = math.min(units, one.sum)
+      known = min(units, one.sum)
       rest.total, one = rest.total - known, {ends = ends, sum = one.sum - known}
     end
     if one.sum > 0 then
@@ -230,17 +241,17 @@ local function slow_for(owed, rate, period)
   if owed == 0 or rate == 0 then
     return 0
   end
-  local repaid = rate - math.floor(rate / 2)
-  return math.floor(math.min(math.min(owed, MAX_EXACT) / repaid * period, LONGEST_LIFE * 1000000)) + 1
+  local repaid = rate - down(rate / 2)
+  return down(min(min(owed, MAX_EXACT) / repaid * period, LONGEST_LIFE * 1000000)) + 1
 end
 
--- A bucket as it was last written, or nil. With estimates or debts follow how long it is slow yet, the era, and for
--- each sum when it ends and how much it is.
-local function stored_bucket(key)
-  local text = redis.call('GET', key)
-  if not text then
-    return nil
-  end
+-- A bucket is kept in one of two forms. Mostly as bytes: 1, or 2 under the whole floor, then level, fraction, when that
+-- was, rate and epoch. While estimates are out or a debt slows it, and by agents of versions before there were bytes,
+-- as text, which begins with a digit: the same numbers, and then how long it is slow yet, the era, and for each sum when
+-- it ends and how much it is.
+local BYTES = '>BI7I5I7I7I7'
+
+local function bucket_of_text(text, key)
   local level, fraction, last, rate, whole, seen, rest =
     string.match(text, '^(%d+) (%d+) (%d+) (%d+) ([01]) (%d+)(.*)$')
   local slow, era, sums = string.match(rest or '', '^ (%d+) (%x+)([ %d]*)$')
@@ -263,6 +274,24 @@ local function stored_bucket(key)
   }
 end
 
+-- A bucket as it was written.
+local function bucket_of(text, key)
+  if #text ~= 34 or string.byte(text) > 2 then
+    return bucket_of_text(text, key)
+  end
+  local form, level, fraction, last, rate, seen = unpack_bytes(BYTES, text)
+  return {
+    estimates = NO_ESTIMATES, slow = 0, level = level, fraction = fraction, last = last, rate = rate,
+    whole = form == 2, epoch = seen,
+  }
+end
+
+-- A bucket as it was last written, or nil.
+local function stored_bucket(key)
+  local text = redis.call('GET', key)
+  return text and bucket_of(text, key) or nil
+end
+
 -- What a bucket that held this then holds now.
 local function filled_since(level, fraction, instant, terms)
   level, fraction = capped(level, fraction, terms.burst)
@@ -275,23 +304,23 @@ local function least(level, fraction, other, other_fraction)
   elseif other < level then
     return other, other_fraction
   end
-  return level, math.min(fraction, other_fraction)
+  return level, min(fraction, other_fraction)
 end
 
 -- The least own rate before the last change, as far back as is remembered, and since.
 local function slowest_own(change, terms)
-  return math.min(terms.own_rate, shortened(math.max(0, change.rate - terms.lent_rate), terms.keep))
+  return min(terms.own_rate, shortened(max(0, change.rate - terms.lent_rate), terms.keep))
 end
 
 -- The most that was in a bucket for certain, if it was empty so long before.
 local function regained(change, span, terms)
-  local cap = math.max(0, change.burst - terms.lent_burst)
-  return refilled(0, 0, cap, math.min(span, CHANGE_MEMORY), slowest_own(change, terms), terms.period)
+  local cap = max(0, change.burst - terms.lent_burst)
+  return refilled(0, 0, cap, min(span, CHANGE_MEMORY), slowest_own(change, terms), terms.period)
 end
 
 -- The most that a bucket holds for certain that was there at the last change, partly used, and has gone since.
 local function forgotten(change, terms)
-  local former, level, fraction = math.max(0, change.burst - terms.lent_burst), 0, 0
+  local former, level, fraction = max(0, change.burst - terms.lent_burst), 0, 0
   if change.slowed_first and since(change.slowed_first) > GRACE then
     level, fraction = regained(change, since(change.slowed_last), terms)
     level, fraction = capped(level, fraction, terms.burst)
@@ -304,14 +333,14 @@ local function forgotten(change, terms)
   if other > level then
     return other, other_fraction
   elseif other == level then
-    return level, math.min(fraction, other_fraction)
+    return level, min(fraction, other_fraction)
   end
   return level, fraction
 end
 
 -- The most that a bucket holds for certain by the last change of limits.
 local function change_ceiling(change, stored, terms)
-  local level, fraction = math.max(0, change.burst - terms.lent_burst), 0
+  local level, fraction = max(0, change.burst - terms.lent_burst), 0
   if emptied_at and emptied_at <= change.at then
     level, fraction = regained(change, change.at - emptied_at, terms)
   end
@@ -346,8 +375,8 @@ local function settled(stored, terms, change)
     local level, fraction = ceiling(nil, terms, change)
     return {level = level, fraction = fraction, estimates = NO_ESTIMATES, slow = 0}
   end
-  local elapsed, rate = since(stored.last), math.min(stored.rate, terms.rate)
-  local bucket = {slow = math.max(0, stored.slow - elapsed), estimates = NO_ESTIMATES}
+  local elapsed, rate = since(stored.last), min(stored.rate, terms.rate)
+  local bucket = {slow = max(0, stored.slow - elapsed), estimates = NO_ESTIMATES}
   if stored.epoch == epoch and stored.whole == terms.whole then
     bucket.estimates = within(aged(stored.estimates, stored.last), terms.burst)
     local room = terms.burst - bucket.estimates.total
@@ -355,11 +384,11 @@ local function settled(stored, terms, change)
     bucket.level, bucket.fraction = refilled_slowly(level, fraction, room, elapsed, stored.slow, rate, terms.period)
     return bucket
   end
-  rate = math.min(rate, terms.own_rate)
+  rate = min(rate, terms.own_rate)
   if change and change.at >= stored.last then
-    rate = math.min(rate, slowest_own(change, terms))
+    rate = min(rate, slowest_own(change, terms))
   end
-  local level, fraction = capped(stored.level, stored.fraction, math.min(terms.own_burst, terms.burst))
+  local level, fraction = capped(stored.level, stored.fraction, min(terms.own_burst, terms.burst))
   level, fraction = refilled_slowly(level, fraction, terms.burst, elapsed, stored.slow, rate, terms.period)
   bucket.level, bucket.fraction = least(level, fraction, ceiling(stored, terms, change))
   return bucket
@@ -373,11 +402,11 @@ local function put_under(bucket, terms)
 end
 
 local function bucket_text(bucket, last, rate, whole, seen)
-  local text = string.format('%.0f %.0f %.0f %.0f %d %.0f', bucket.level, bucket.fraction, last, rate, whole and 1 or 0, seen)
   local out = bucket.estimates
   if out == NO_ESTIMATES and bucket.slow == 0 then
-    return text
+    return pack(BYTES, whole and 2 or 1, bucket.level, bucket.fraction, last, rate, seen)
   end
+  local text = string.format('%.0f %.0f %.0f %.0f %d %.0f', bucket.level, bucket.fraction, last, rate, whole and 1 or 0, seen)
   local words = {text, int(bucket.slow), out.era}
   for _, one in ipairs(out) do
     words[#words + 1] = int(one.ends / LEAST_GRAIN) .. ' ' .. int(one.sum)
@@ -385,75 +414,51 @@ local function bucket_text(bucket, last, rate, whole, seen)
   return table.concat(words, ' ')
 end
 
--- Value and expiry in one command: no bucket is ever there without an end.
-local function keep_bucket(key, bucket, terms)
+-- How long a bucket matters under these terms, in milliseconds.
+local function bucket_life(terms)
   local life
   if terms.own_rate > 0 then
     life = fill_time(terms.utmost_burst, terms.own_rate, terms.period)
   else
-    life = math.max(fill_time(terms.utmost_burst, terms.utmost_rate, terms.period), LIFE_WITHOUT_REFILL)
+    life = max(fill_time(terms.utmost_burst, terms.utmost_rate, terms.period), LIFE_WITHOUT_REFILL)
   end
-  life = life * 1000 + GRACE / 1000
-  life = math.max(life, math.ceil(estimates_end_in(bucket.estimates, 0) / 1000))
-  local text = bucket_text(bucket, now, terms.rate, terms.whole, epoch)
-  redis.call('SET', key, text, 'PX', int(life + math.ceil(bucket.slow / 1000)))
+  return life * 1000 + GRACE / 1000
 end
 
--- A charge on a bucket. Arguments: floor (rate, burst), lendable (rate, burst), period.
-local function bucket_account(key, holding, changed, cost, a, view)
-  local floor = {
-    rate = tonumber(ARGV[a]), burst = tonumber(ARGV[a + 1]),
-    lendable_rate = tonumber(ARGV[a + 2]), lendable_burst = tonumber(ARGV[a + 3]), period = tonumber(ARGV[a + 4]),
-  }
-  local terms = terms_of(holding_of(holding, floor), floor, view)
-  local bucket = settled(stored_bucket(key), terms, change_of(changed))
-  local account = {fits = bucket.level >= cost, leased = terms.leased}
-  function account.take()
-    bucket.level = bucket.level - cost
+-- Value and expiry in one command: no bucket is ever there without an end.
+local function keep_bucket(key, bucket, terms)
+  if not terms.life then
+    terms.life = bucket_life(terms)
+    terms.life_text = int(terms.life)
   end
-  function account.keep()
-    keep_bucket(key, bucket, terms)
+  local text, life_text = bucket_text(bucket, now, terms.rate, terms.whole, epoch), terms.life_text
+  if bucket.estimates ~= NO_ESTIMATES or bucket.slow > 0 then
+    local life = max(terms.life, up(estimates_end_in(bucket.estimates, 0) / 1000))
+    life_text = int(life + up(bucket.slow / 1000))
   end
-  -- What was taken is an estimate, to be settled by this hold. What that needs to know.
-  function account.reserve(hold)
-    local ends = estimate_end(hold.life * 1000)
-    bucket.estimates = with_estimate(bucket.estimates, hold.id, ends, cost)
-    return string.format('bucket %.0f %s %.0f %.0f', ends, bucket.estimates.era, terms.burst, terms.period)
-  end
-  function account.answer()
-    local out, more = bucket.estimates, '-'
-    if out ~= NO_ESTIMATES or bucket.slow > 0 then
-      local room_in = estimates_end_in(out, math.max(0, terms.burst - cost))
-      more = string.format('%.0f %.0f %.0f %.0f', out.total, room_in, bucket.slow, estimates_end_in(out, 0))
-    end
-    return {
-      account.fits and '1' or '0', int(terms.full_rate), int(terms.burst), int(terms.rate),
-      int(bucket.level), int(bucket.fraction), terms.leased and '1' or '0', more,
-    }
-  end
-  return account, a + 5
+  redis.call('SET', key, text, 'PX', life_text)
 end
 
 -- Puts the true cost in the place of an estimate, as of the last access: what is given back, and what was not
 -- there to be taken, which slows the refill.
 local function settle_bucket(key, estimate, cost, ticket)
   local ends, era, burst, period = string.match(ticket, '^(%d+) (%x+) (%d+) (%d+)$')
-  local bucket, excess = stored_bucket(key), math.max(0, cost - estimate)
+  local bucket, excess = stored_bucket(key), max(0, cost - estimate)
   if not bucket then
     return 0, excess
   end
   local known, returned = 0, 0
   if era == bucket.estimates.era then
     bucket.estimates, known = without_estimate(bucket.estimates, tonumber(ends), estimate)
-    returned = math.max(0, known - cost)
+    returned = max(0, known - cost)
   end
   local there = exact(bucket.level + returned)
-  bucket.level = math.max(0, there - excess)
-  local owed, slow = math.max(0, excess - there), bucket.slow
-  local most = math.max(slow_for(tonumber(burst), bucket.rate, tonumber(period)), slow)
-  bucket.slow = math.min(slow + slow_for(owed, bucket.rate, tonumber(period)), most)
-  local life = math.max(1, redis.call('PTTL', key))
+  bucket.level = max(0, there - excess)
+  local owed, slow = max(0, excess - there), bucket.slow
+  local most = max(slow_for(tonumber(burst), bucket.rate, tonumber(period)), slow)
+  bucket.slow = min(slow + slow_for(owed, bucket.rate, tonumber(period)), most)
+  local life = max(1, redis.call('PTTL', key))
   local text = bucket_text(bucket, bucket.last, bucket.rate, bucket.whole, bucket.epoch)
-  redis.call('SET', key, text, 'PX', int(life + math.ceil((bucket.slow - slow) / 1000)))
+  redis.call('SET', key, text, 'PX', int(life + up((bucket.slow - slow) / 1000)))
   return returned, owed
 end

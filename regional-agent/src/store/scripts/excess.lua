@@ -8,7 +8,7 @@ local function note_excess(key, settled, outlived)
   if settled == 0 and outlived == 0 then
     return
   end
-  local span, name = math.floor(now / EXCESS_SPAN), string.match(key, ':bucket:(.*)$')
+  local span, name = down(now / EXCESS_SPAN), string.match(key, ':bucket:(.*)$')
   local lines, place = {}, {}
   for line in string.gmatch(redis.call('HGET', lease, 'excess') or '', '[^\n]+') do
     local of, its, s, before_s, o, before_o = string.match(line, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)$')

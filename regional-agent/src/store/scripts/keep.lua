@@ -1,29 +1,28 @@
--- What is kept beside the charges: a hold, by which they are settled later, and the answer, for a retry.
+-- What is kept beside the charges of a question: a hold, by which they are settled later, and the answer, for a retry.
 --
--- The last argument says how many keys follow those of the charges. If any do, the seven before it are whether a floor
--- of the charges ends by itself, or has ended ('ended'), the id, the life and the greatest true cost of the hold ('-': none),
--- the id of slots ('-': none), and the hashes of what the attempt asks ('-': none) and of its charges.
-local more = tonumber(ARGV[#ARGV])
-local charges, hold, slot, attempt, floors = #KEYS - 1 - more, nil, nil, nil, '0'
-if more > 0 then
-  local a, key = #ARGV - 6, charges + 2
-  floors = ARGV[a - 1]
-  if ARGV[a] ~= '-' then
-    hold = {id = ARGV[a], life = tonumber(ARGV[a + 1]), most = ARGV[a + 2], key = KEYS[key]}
-    key = key + 1
-  end
-  if ARGV[a + 3] ~= '-' then
-    slot = {id = ARGV[a + 3], key = KEYS[key]}
+-- A question that has keys beside those of its charges also has seven words: whether a floor of the charges ends by
+-- itself, or has ended ('ended'), the id, the life and the greatest true cost of the hold ('-': none), the id of slots
+-- ('-': none), and the hashes of what the attempt asks ('-': none) and of its charges.
+local function beside_of(question)
+  local a, key = question.beside, question.key + question.charges
+  local beside = {floors = ARGV[a]}
+  if ARGV[a + 1] ~= '-' then
+    beside.hold = {id = ARGV[a + 1], life = tonumber(ARGV[a + 2]), most = ARGV[a + 3], key = KEYS[key]}
     key = key + 1
   end
   if ARGV[a + 4] ~= '-' then
-    attempt = {content = ARGV[a + 4], charges = ARGV[a + 5], key = KEYS[key], tally = KEYS[key + 1]}
+    beside.slot = {id = ARGV[a + 4], key = KEYS[key]}
+    key = key + 1
   end
+  if ARGV[a + 5] ~= '-' then
+    beside.attempt = {content = ARGV[a + 5], charges = ARGV[a + 6], key = KEYS[key], tally = KEYS[key + 1]}
+  end
+  return beside
 end
 
 -- The answer of an earlier attempt, or nil. What rested on a lease is repeated only under that lease: an answer that
 -- came after its end counted for nothing, and nobody here knows whether it did.
-local function repeated(view)
+local function repeated(view, attempt, floors)
   local text = redis.call('GET', attempt.key)
   if not text then
     return nil
@@ -52,8 +51,9 @@ end
 
 -- Keeps an answer for the next attempt, unless there are as many as may be. The number of those kept in this minute and
 -- in the one before is at least that of those that are there.
-local function remember(accounts, reply)
-  local minute = math.floor(now / 60000000)
+local function remember(beside, accounts, reply)
+  local attempt, hold, slot, floors = beside.attempt, beside.hold, beside.slot, beside.floors
+  local minute = down(now / 60000000)
   local of, count, before = string.match(redis.call('GET', attempt.tally) or '0 0 0', '^(%d+) (%d+) (%d+)$')
   of, count, before = tonumber(of), tonumber(count), tonumber(before)
   if of ~= minute then
@@ -88,19 +88,20 @@ end
 -- estimate and a ticket.
 local function keep_charges(key, life, accounts, which, more)
   local lines = {(record[11] or '-') .. (more or '')}
-  for i, account in ipairs(accounts) do
+  for _, account in ipairs(accounts) do
     if account.ticket and which(account) then
-      lines[#lines + 1] = KEYS[i + 1] .. ' ' .. int(account.cost) .. ' ' .. account.ticket
+      lines[#lines + 1] = account.key .. ' ' .. int(account.cost) .. ' ' .. account.ticket
     end
   end
   redis.call('SET', key, table.concat(lines, '\n'), 'PX', life)
 end
 
 -- Keeps the hold, and the slots that were taken for as long as they last.
-local function keep_beside(accounts)
+local function keep_beside(beside, accounts)
+  local hold, slot = beside.hold, beside.slot
   for _, account in ipairs(accounts) do
     if slot and account.slot and account.ticket then
-      slot.life = math.max(slot.life or 0, account.slot)
+      slot.life = max(slot.life or 0, account.slot)
     end
   end
   if slot and slot.life then

@@ -27,13 +27,6 @@ local function is_burnt(label)
   return lost_at and label <= lost_at + CLOCKS_APART
 end
 
--- For return: what every answer to a question shows of the lease (R8).
-local function showing(reply)
-  local newest = applied and string.match(applied, '^%d+') or '0'
-  reply[#reply + 1] = '@' .. record[1] .. ' ' .. record[13] .. ' ' .. newest .. ' ' .. record[10]
-  return reply
-end
-
 -- For return: this call is of another session, or of an older response than the one taken.
 local function superseded()
   return {'superseded', record[1], record[2]}

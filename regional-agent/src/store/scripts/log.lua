@@ -18,7 +18,7 @@ local function stored_log(key)
         texts[#texts + 1] = found
       end
       whole = #more < size
-      size = math.min(size * 4, 1024)
+      size = min(size * 4, 1024)
     end
     return texts[i]
   end
@@ -104,9 +104,8 @@ local function keep_log(key, log, expired, counted, taken, keep)
 end
 
 -- A charge on a log. Arguments: see share_of.
-local function log_account(key, holding, changed, cost, a, view)
-  local share
-  share, a = share_of(holding, changed, a, view)
+local function log_account(key, way, cost, view)
+  local share = share_of(holdings[key], way.changed, way.at, view)
   local log = stored_log(key)
   local expired, counted = counted_in(log, share.keep)
   local account, taken, admits_in = {fits = share_fits(share, counted, cost), leased = share.leased}, 0, 0
@@ -132,7 +131,7 @@ local function log_account(key, holding, changed, cost, a, view)
       int(counted + taken), int(admits_in), int(empty_in),
     }
   end
-  return account, a
+  return account
 end
 
 -- What counts of a log. Argument: keep.
@@ -149,7 +148,7 @@ end
 local function log_place(key, at)
   local first, last = 1, redis.call('LLEN', key)
   while first < last do
-    local middle = math.floor((first + last) / 2)
+    local middle = down((first + last) / 2)
     if log_entry(redis.call('LINDEX', key, middle)) < at then
       first = middle + 1
     else
@@ -194,7 +193,7 @@ local function settle_log(key, estimate, cost, ticket)
   local returned = log_lower(key, tonumber(at), keep, estimate, cost)
   local log = stored_log(key)
   local expired, counted = counted_in(log, keep)
-  local excess = math.max(0, cost - estimate)
-  keep_log(key, log, expired, counted, math.min(excess, MAX_EXACT - counted), keep)
-  return returned, math.max(0, excess - math.max(0, tonumber(entitlement) - counted))
+  local excess = max(0, cost - estimate)
+  keep_log(key, log, expired, counted, min(excess, MAX_EXACT - counted), keep)
+  return returned, max(0, excess - max(0, tonumber(entitlement) - counted))
 end

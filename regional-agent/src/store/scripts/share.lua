@@ -5,12 +5,12 @@
 local function quarantine(changed, keep)
   local unknown_until, change = lost_at, change_of(changed)
   if change and change.anew_at then
-    unknown_until = math.max(unknown_until or 0, change.anew_at)
+    unknown_until = max(unknown_until or 0, change.anew_at)
   end
   if not unknown_until then
     return 0
   end
-  return math.max(0, exact(unknown_until - now + keep + 1))
+  return max(0, exact(unknown_until - now + keep + 1))
 end
 
 -- What a region may have counting at once, its quarantine, and the place after the arguments: floor,
@@ -35,7 +35,7 @@ end
 
 -- How long a key is kept that matters for a span yet, in milliseconds.
 local function share_life(span)
-  return math.ceil(span / 1000) + GRACE / 1000
+  return up(span / 1000) + GRACE / 1000
 end
 
 -- What is reported as counting while what was lost with a store may count yet: more than anything.

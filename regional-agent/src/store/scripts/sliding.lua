@@ -8,11 +8,11 @@ local MAX_PARTS = 137438953472
 local function weighed(units, part, whole)
   local quotient, remainder, scale = 0, 0, 35184372088832
   for _ = 1, 4 do
-    local digit = math.floor(units / scale)
+    local digit = down(units / scale)
     units = units - digit * scale
     scale = scale / 32768
     local dividend = remainder * 32768 + part * digit
-    local quotient_digit = math.floor(dividend / whole)
+    local quotient_digit = down(dividend / whole)
     remainder = dividend - quotient_digit * whole
     quotient = quotient * 32768 + quotient_digit
   end
@@ -25,8 +25,8 @@ end
 -- What counts while so much of the newest window is left. A sum that a double has rounded is beyond any
 -- entitlement as it is.
 local function estimate(count, left, length)
-  local size = math.ceil(length / MAX_PARTS)
-  local parts, part = math.floor(length / size), math.ceil(left / size)
+  local size = up(length / MAX_PARTS)
+  local parts, part = down(length / size), up(left / size)
   if part >= parts then
     return count.current + count.previous
   end
@@ -66,7 +66,7 @@ end
 
 -- A count as of now, and what is left of its newest window.
 local function count_now(stored, length)
-  local index = math.floor(now / length)
+  local index = down(now / length)
   local count = settled_count(stored, index)
   local left = length - (now - index * length)
   if count.index > index then
@@ -82,14 +82,14 @@ local function keep_count(key, count, text, left, length)
       redis.call('DEL', key)
     end
   elseif count_text(count) ~= text then
-    redis.call('SET', key, count_text(count), 'PX', int(math.ceil(left / 1000) + share_life(length)))
+    redis.call('SET', key, count_text(count), 'PX', int(up(left / 1000) + share_life(length)))
   end
 end
 
 -- A charge on a count. Arguments: the length of a window, and see share_of.
-local function sliding_account(key, holding, changed, cost, a, view)
-  local length, share = tonumber(ARGV[a]), nil
-  share, a = share_of(holding, changed, a + 1, view)
+local function sliding_account(key, way, cost, view)
+  local length = tonumber(ARGV[way.at])
+  local share = share_of(holdings[key], way.changed, way.at + 1, view)
   local stored, text = stored_count(key)
   local count, left = count_now(stored, length)
   local account = {fits = share_fits(share, estimate(count, left, length), cost), leased = share.leased}
@@ -108,7 +108,7 @@ local function sliding_account(key, holding, changed, cost, a, view)
       int(count.current), int(count.previous), int(left),
     }
   end
-  return account, a
+  return account
 end
 
 -- What counts of a count. Arguments: the length of a window, keep.
@@ -131,12 +131,12 @@ local function settle_sliding(key, reserved, cost, ticket)
   local count = {index = known.index, current = known.current, previous = known.previous}
   local part, returned = ({[0] = 'current', [1] = 'previous'})[count.index - tonumber(index)], 0
   if part and count[part] >= reserved then
-    returned = math.max(0, reserved - cost)
+    returned = max(0, reserved - cost)
     count[part] = count[part] - returned
   end
-  local there = math.max(0, tonumber(entitlement) - estimate(count, left, length))
-  local excess = math.max(0, cost - reserved)
+  local there = max(0, tonumber(entitlement) - estimate(count, left, length))
+  local excess = max(0, cost - reserved)
   count.current = exact(count.current + excess)
   keep_count(key, count, text, left, length)
-  return returned, math.max(0, excess - there)
+  return returned, max(0, excess - there)
 end

@@ -20,7 +20,7 @@ local function counted_slots(key, keep)
   end
   local total = -tonumber(first[2])
   local counted = total
-  local ended = redis.call('ZRANGEBYSCORE', key, 0, '(' .. int(math.max(0, slots_begin(keep))))
+  local ended = redis.call('ZRANGEBYSCORE', key, 0, '(' .. int(max(0, slots_begin(keep))))
   for _, member in ipairs(ended) do
     counted = counted - slot_units(member)
   end
@@ -49,7 +49,7 @@ local function slots_time_until(key, ended, counted, goal, keep)
     if #members < size then
       error('unreadable slots ' .. key)
     end
-    place, size = place + size, math.min(size * 4, 1024)
+    place, size = place + size, min(size * 4, 1024)
   end
 end
 
@@ -63,9 +63,8 @@ local function keep_total(key, total)
 end
 
 -- A charge on slots. Arguments: see share_of.
-local function slots_account(key, holding, changed, cost, a, view)
-  local share
-  share, a = share_of(holding, changed, a, view)
+local function slots_account(key, way, cost, view)
+  local share = share_of(holdings[key], way.changed, way.at, view)
   local keep = share.keep
   local counted, ended, all, total = counted_slots(key, keep)
   local room = all - ended < MOST_SLOTS
@@ -74,7 +73,7 @@ local function slots_account(key, holding, changed, cost, a, view)
   if not account.fits and cost <= share.entitlement then
     admits_in = slots_time_until(key, ended, counted, share.entitlement - cost, keep)
     if not room then
-      admits_in = math.max(admits_in, slot_ends_in(key, ended + 1, keep))
+      admits_in = max(admits_in, slot_ends_in(key, ended + 1, keep))
     end
   end
   function account.take()
@@ -99,7 +98,7 @@ local function slots_account(key, holding, changed, cost, a, view)
       redis.call('ZADD', key, int(now), view.slot .. ':' .. int(taken))
     end
     keep_total(key, counted + taken)
-    redis.call('PEXPIRE', key, int(math.ceil(keep / 1000) + SLOTS_REMEMBERED / 1000))
+    redis.call('PEXPIRE', key, int(up(keep / 1000) + SLOTS_REMEMBERED / 1000))
   end
   function account.answer()
     local empty_in = 0
@@ -111,7 +110,7 @@ local function slots_account(key, holding, changed, cost, a, view)
       int(counted + taken), int(admits_in), int(empty_in),
     }
   end
-  return account, a
+  return account
 end
 
 -- Gives a slot back. True unless it has ended, or was given back before.

@@ -32,13 +32,13 @@ local function keep_units(key, label, ends, spent, beyond)
   if beyond > 0 then
     text = text .. ' ' .. int(beyond)
   end
-  redis.call('SET', key, text, 'PX', int(math.ceil((ends - now) / 1000) + GRACE / 1000))
+  redis.call('SET', key, text, 'PX', int(up((ends - now) / 1000) + GRACE / 1000))
 end
 
 -- How an allowance stands in the window from `label` (a number as text) to `ends`; nil if that is not
 -- the one that the clock shows.
 local function purse_of(key, changed, label, ends, floor)
-  local start, shown = tonumber(label), math.max(now, clock)
+  local start, shown = tonumber(label), max(now, clock)
   if shown < start or shown >= ends then
     return nil
   end
@@ -47,17 +47,18 @@ local function purse_of(key, changed, label, ends, floor)
   if not spent then
     local change = change_of(changed)
     local anew = change and change.anew_at and start <= change.anew_at
-    spent = (is_burnt(start) or anew) and math.max(floor, used_at_most) or 0
+    spent = (is_burnt(start) or anew) and max(floor, used_at_most) or 0
   end
-  return {spent = spent, beyond = beyond or 0, usable = math.max(floor, units)}
+  return {spent = spent, beyond = beyond or 0, usable = max(floor, units)}
 end
 
 -- A charge on a window. Arguments: its beginning and end, the floor in it.
-local function window_account(key, _, changed, cost, a)
+local function window_account(key, way, cost)
+  local a = way.at
   local label, ends, floor = ARGV[a], tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  local purse = purse_of(key, changed, label, ends, floor)
+  local purse = purse_of(key, way.changed, label, ends, floor)
   if not purse then
-    return nil, a + 3
+    return nil
   end
   local account = {fits = cost == 0 or purse.usable - purse.spent - purse.beyond >= cost}
   function account.take()
@@ -76,9 +77,9 @@ local function window_account(key, _, changed, cost, a)
   end
   function account.answer()
     local used = exact(purse.spent + purse.beyond)
-    return {account.fits and '1' or '0', int(purse.usable), int(used), int(math.max(0, ends - now))}
+    return {account.fits and '1' or '0', int(purse.usable), int(used), int(max(0, ends - now))}
   end
-  return account, a + 3
+  return account
 end
 
 -- Units spent of a window. Arguments: its beginning and end, the floor in it.
@@ -92,17 +93,17 @@ end
 local function settle_window(key, estimate, cost, ticket)
   local label, ends, floor = string.match(ticket, '^(%d+) (%d+) (%d+)$')
   local stored, beyond, lost = stored_units(key, label)
-  local excess = math.max(0, cost - estimate)
-  if not stored or lost ~= (lost_at and int(lost_at) or '-') or math.max(now, clock) >= tonumber(ends) then
+  local excess = max(0, cost - estimate)
+  if not stored or lost ~= (lost_at and int(lost_at) or '-') or max(now, clock) >= tonumber(ends) then
     return 0, excess
   end
-  local usable = math.max(tonumber(floor), (granted_of(string.match(key, ':bucket:(.*)$'), label)))
-  local returned = math.min(math.max(0, estimate - cost), stored)
+  local usable = max(tonumber(floor), (granted_of(string.match(key, ':bucket:(.*)$'), label)))
+  local returned = min(max(0, estimate - cost), stored)
   local spent, more = stored - returned, exact(beyond + excess)
-  local there = math.min(more, math.max(0, usable - spent))
+  local there = min(more, max(0, usable - spent))
   spent, more = spent + there, more - there
   if spent ~= stored or more ~= beyond then
     keep_units(key, label, tonumber(ends), spent, more)
   end
-  return returned, math.min(excess, more)
+  return returned, min(excess, more)
 end

@@ -98,7 +98,7 @@ async fn a_bucket_is_as_small_as_ever_once_everything_is_settled() {
     let store = store(&server);
     begin(&store).await.expect("begun");
     let words = || -> usize {
-        let text: String = redis::cmd("GET").arg(store.keys.bucket(&limit("a").budget)).query(&mut server.connect()).expect("there");
+        let text = shown(redis::cmd("GET").arg(store.keys.bucket(&limit("a").budget)).query(&mut server.connect()).expect("there"));
         text.split(' ').count()
     };
     for id in 1..=2 {

@@ -1,6 +1,7 @@
 //! The store in Redis, against real servers.
 
 mod attempts;
+mod batches;
 mod cluster;
 mod ends;
 mod equivalence;
@@ -76,6 +77,20 @@ fn charge(name: &str, rate: MicroTokens, period: Duration, burst: MicroTokens) -
         floor_ttl: None,
         cost: MicroTokens::TOKEN,
         enforced: true,
+    }
+}
+
+/// What a key holds, a bucket's bytes as the text of the same numbers.
+fn shown(kept: Vec<u8>) -> String {
+    let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    match kept.split_first() {
+        Some((form @ (1 | 2), rest)) => {
+            let (level, rest) = rest.split_at(7);
+            let (fraction, rest) = rest.split_at(5);
+            let [last, rate, epoch] = [&rest[..7], &rest[7..14], &rest[14..]].map(number);
+            format!("{} {} {last} {rate} {} {epoch}", number(level), number(fraction), form - 1)
+        }
+        _ => String::from_utf8(kept).expect("text"),
     }
 }
 

@@ -188,7 +188,7 @@ async fn a_full_redis_charges_nothing_and_serves_again_once_there_is_room() {
     let store = begun(&server, 1_024).await;
     let used = |store: &RedisStore| {
         let bucket = store.keys.bucket(&limit().budget);
-        redis::cmd("GET").arg(bucket).query::<String>(&mut server.connect()).expect("there")
+        shown(redis::cmd("GET").arg(bucket).query(&mut server.connect()).expect("there"))
     };
     let before = used(&store);
     server.set("maxmemory-policy", "noeviction");

@@ -84,7 +84,7 @@ impl Pair {
         let kind: String = redis::cmd("TYPE").arg(&key).query(&mut self.connection).expect("it answers");
         let in_redis: Vec<String> = match kind.as_str() {
             "list" => redis::cmd("LRANGE").arg(&key).arg(0).arg(-1).query(&mut self.connection).expect("it answers"),
-            "string" => vec![redis::cmd("GET").arg(&key).query(&mut self.connection).expect("it answers")],
+            "string" => vec![shown(redis::cmd("GET").arg(&key).query(&mut self.connection).expect("it answers"))],
             _ => vec![],
         };
         let log = self.memory.log(&budget).map(|(log, _)| equivalence::log_texts(log));

@@ -16,7 +16,7 @@ async fn check(store: &RedisStore, charge: &Charge) -> LimitDecision {
 }
 
 fn bucket(connection: &mut redis::Connection, store: &RedisStore, name: &str) -> String {
-    redis::cmd("GET").arg(store.keys.bucket(&subject(name))).query(connection).expect("there")
+    shown(redis::cmd("GET").arg(store.keys.bucket(&subject(name))).query(connection).expect("there"))
 }
 
 #[tokio::test]

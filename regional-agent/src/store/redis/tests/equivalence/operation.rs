@@ -24,6 +24,8 @@ pub enum Operation {
         /// For how long the charges are held, in milliseconds.
         reserve: Option<u64>,
     },
+    /// Decisions that are asked for at once, and go in one batch.
+    Together(Vec<Operation>),
     /// One of the slots.
     Release {
         which: prop::sample::Index,
@@ -249,12 +251,11 @@ fn former() -> impl Strategy<Value = Option<(i8, MicroTokens)>> {
 
 /// Any of them.
 pub fn operation() -> impl Strategy<Value = Operation> {
-    let each = |n| proptest::collection::vec(n, SUBJECTS);
     prop_oneof![
         18 => span().prop_map(Operation::Wait),
         3 => span().prop_map(Operation::StepBack),
-        30 => (each(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8)))), view(), former(), proptest::option::weighted(0.5, 60_000..=600_000u64))
-            .prop_map(|(charges, view, former, reserve)| Operation::Decide { charges, view, former, reserve }),
+        24 => decide(),
+        6 => together().prop_map(Operation::Together),
         12 => (any::<prop::sample::Index>(), cost()).prop_map(|(which, cost)| Operation::Settle { which, cost: cost.min(MAX_EXACT) }),
         12 => any::<prop::sample::Index>().prop_map(|which| Operation::Release { which }),
         6 => proptest::collection::vec(any::<bool>(), SUBJECTS).prop_map(|asked| Operation::Usage { asked }),
@@ -267,4 +268,25 @@ pub fn operation() -> impl Strategy<Value = Operation> {
             .prop_map(|(response, policies, flags, changed, ahead)| Operation::Finish { response, policies, flags, changed, ahead }),
         1 => Just(Operation::LoseState),
     ]
+}
+
+#[rustfmt::skip]
+fn decide() -> impl Strategy<Value = Operation> {
+    (proptest::collection::vec(proptest::option::weighted(0.5, (parts(), cost(), proptest::bool::weighted(0.8))), SUBJECTS), view(), former(), proptest::option::weighted(0.3, 60_000..=600_000u64))
+        .prop_map(|(charges, view, former, reserve)| Operation::Decide { charges, view, former, reserve })
+}
+
+/// Decisions for one batch: by a few views and ways, so that they have much in common, or by any.
+fn together() -> impl Strategy<Value = Vec<Operation>> {
+    let by_any = proptest::collection::vec(decide(), 2..8);
+    let alike = (proptest::collection::vec(decide(), 1..3), proptest::collection::vec((any::<prop::sample::Index>(), cost()), 2..24));
+    let alike = alike.prop_map(|(few, asked)| asked.into_iter().map(|(which, cost)| at_cost(which.get(&few).clone(), cost)).collect());
+    prop_oneof![by_any, alike]
+}
+
+fn at_cost(mut operation: Operation, cost: u64) -> Operation {
+    if let Operation::Decide { charges, .. } = &mut operation {
+        charges.iter_mut().flatten().for_each(|(_, its, _)| *its = cost);
+    }
+    operation
 }
