@@ -62,6 +62,10 @@ mistakes! {
     FloorEndsWithSession "a floor taken back at the end of the session, not of its own time",
     NoQuietAfterRestore "restored coordinators that answer at once",
     LostEchoBelieved "an echo of a lost coordinator's answer taken for one of its successor's",
+    LeaseHorizonFromSight "D of a second agent timed from the question that showed the heartbeat",
+    EstimatesWithoutRoom "estimates that take no room in their bucket",
+    ReturnedToAnotherEra "an estimate given back into another era",
+    SettledAgain "a settlement that is repeated given back again",
 }
 
 /// True while `mistake` is to be made.

@@ -103,6 +103,11 @@ fn no_promise_is_broken_by_changes_that_are_withdrawn() {
 }
 
 #[test]
+fn no_promise_is_broken_by_costs_that_are_settled() {
+    run("costs that are settled");
+}
+
+#[test]
 fn no_region_that_was_taken_out_lets_pass_what_is_enforced_since() {
     // one of them also measured an overshoot beyond the bound
     for seed in [6_432, 14_465, 17_165, 17_589, 18_960] {

@@ -10,6 +10,7 @@ use crate::decision::{LeaseView, LimitDecision};
 use crate::estimates::{Estimates, Ticket, half, slow_for};
 use crate::hold::NewHold;
 use quorate_shared::heartbeat::Holding;
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
@@ -247,7 +248,8 @@ impl Bucket {
         let rate = self.rate.min(terms.rate);
         if self.epoch == history.epoch && self.whole == terms.whole {
             let estimates = self.estimates.aged(self.last, now).within(cap);
-            let room = cap.saturating_sub(estimates.total());
+            let out = if mistake::made(Mistake::EstimatesWithoutRoom) { MicroTokens::ZERO } else { estimates.total() };
+            let room = cap.saturating_sub(out);
             return (self.fill.capped(room).refilled_slowly(room, elapsed, self.slow, rate, terms.period), estimates);
         }
         let start = self.fill.capped(terms.own.burst.min(cap));

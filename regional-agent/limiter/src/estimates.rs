@@ -13,6 +13,7 @@
 
 use crate::bucket::{LONGEST_LIFE, Period};
 use crate::hold::{HoldId, NewHold};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::time::StoreTime;
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use std::collections::BTreeMap;
@@ -127,7 +128,8 @@ impl Estimates {
 
     /// Removes an estimate that was taken with `ticket`. What of it is still known.
     pub fn remove(&mut self, ticket: &Ticket, estimate: MicroTokens) -> MicroTokens {
-        let Some(sum) = self.sums.get_mut(&ticket.ends).filter(|_| ticket.era == self.era) else { return MicroTokens::ZERO };
+        let same = ticket.era == self.era || mistake::made(Mistake::ReturnedToAnotherEra);
+        let Some(sum) = self.sums.get_mut(&ticket.ends).filter(|_| same) else { return MicroTokens::ZERO };
         let known = estimate.min(*sum);
         *sum = sum.saturating_sub(known);
         if *sum == MicroTokens::ZERO {

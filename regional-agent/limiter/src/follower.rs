@@ -10,6 +10,7 @@ use crate::decision::LeaseView;
 use crate::horizons::Horizons;
 use crate::record::{Record, Renewal};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::LocalTime;
 use std::collections::BTreeMap;
@@ -111,6 +112,9 @@ impl Follower {
 
     /// `m`: the last sending of a script whose answer showed no number as great as this.
     fn sent_before(&self, number: Number) -> Option<LocalTime> {
+        if mistake::made(Mistake::LeaseHorizonFromSight) {
+            return self.sendings.values().max().copied();
+        }
         self.sendings.range(..number).map(|(_, sent)| *sent).max()
     }
 

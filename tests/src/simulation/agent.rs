@@ -211,7 +211,7 @@ impl Region {
         );
         let spent = spent(&self.store, table, granted.into_iter().chain(reports.iter().map(|r| &r.budget)), self.drift, now);
         let spent = if mistake::made(Mistake::SpentReadEarly) { std::mem::replace(&mut agent.spent, spent) } else { spent };
-        let store = StoreReport::new("redis", true);
+        let store = StoreReport { excesses: self.store.excesses(now), ..StoreReport::new("redis", true) };
         let account = Account { policies_read: self.disk.newest(), reports, windows, spent, store };
         let mut beat = book.beat(seq, local, account);
         beat.clock.steps = agent.store_clock.observed();

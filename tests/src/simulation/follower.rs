@@ -52,7 +52,7 @@ impl Region {
         let (view, horizon) = (agent.view(now), agent.lease.view_horizon(agent.local(now)));
         let leased = view.leased;
         let question = Question { view, drift: self.drift, charges: charges.clone() };
-        let reply = if charges.is_empty() { None } else { Some(self.store.decide(now, &question)) };
+        let reply = if charges.is_empty() { None } else { Some(self.store.decide(now, &question, None)) };
         self.look(&mut agent, now, heard);
         let verdict = match reply {
             // an admission that used a leased part counts only if the answer came before D

@@ -22,6 +22,8 @@ pub struct Kind {
     pub many: bool,
     /// True if each region has a second agent.
     pub several: bool,
+    /// True if clients reserve estimates, and settle them.
+    pub reserves: bool,
     /// True if in half of the schedules agents may spend something by themselves.
     pub seats: bool,
     /// In so many of a thousand schedules floors may end by themselves, and in so many of a thousand of these all do.
@@ -43,6 +45,7 @@ const PLAIN: Kind = Kind {
     bursts: &[2, 12, 30],
     many: false,
     several: false,
+    reserves: false,
     seats: false,
     floors_end: (0, 0),
     troubles: &[],
@@ -371,6 +374,31 @@ const LATEST: &[Kind] = &[Kind {
     ..PLAIN
 }];
 
+/// So is another one in sixty-four.
+const COSTS: Kind = Kind {
+    name: "costs that are settled",
+    reserves: true,
+    shapes: &[Shape::Flow, Shape::Flow, Shape::Share, Shape::Allowance],
+    bursts: &[12, 30],
+    troubles: &[
+        (Fault::RegionCutOff, 6),
+        (Fault::RegionHearsNothing, 4),
+        (Fault::LeaderLost, 2),
+        (Fault::AgentKilled, 4),
+        (Fault::AgentPaused, 4),
+        (Fault::StoreLost, 2),
+        (Fault::StoreRestored, 2),
+        (Fault::StoreFailedOver, 2),
+        (Fault::ClockBack, 2),
+        (Fault::LimitLowered, 3),
+        (Fault::LimitRaised, 3),
+        (Fault::FloorsDivided, 4),
+        (Fault::LeaseChanged, 1),
+    ],
+    hazards: &[NETWORK, &[(Fault::PlansAtRandom, 200)]],
+    ..PLAIN
+};
+
 /// A round of seeds has one for each of [`KINDS`].
 const ROUND: u64 = KINDS.len() as u64;
 
@@ -379,6 +407,7 @@ pub fn of(seed: u64) -> Kind {
     let place = (seed % ROUND) as usize;
     match seed / ROUND % 64 {
         63 => LATEST[place % LATEST.len()],
+        31 => COSTS,
         round if round % 8 == 7 => LATER[place % LATER.len()],
         _ => KINDS[place],
     }
@@ -386,7 +415,7 @@ pub fn of(seed: u64) -> Kind {
 
 /// Every kind.
 pub fn all() -> impl Iterator<Item = &'static Kind> {
-    KINDS.iter().chain(LATER).chain(LATEST)
+    KINDS.iter().chain(LATER).chain(LATEST).chain([&COSTS])
 }
 
 /// The seeds of a kind.

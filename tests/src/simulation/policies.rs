@@ -167,7 +167,10 @@ fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
     let (floor, lendable) = floors(profile, chance);
     let overridden = profile.subjects > 1 && chance.per_mille(300);
     let (rate, burst) = amounts(period, profile, chance);
-    let limit = limit(profile.shape, rate, period, burst);
+    let limit = match profile.kind.reserves && profile.shape == Shape::Share && chance.per_mille(300) {
+        true => Limit::Concurrency { slots: tokens(burst), max_hold: period },
+        false => limit(profile.shape, rate, period, burst),
+    };
     Policy {
         name: name.clone(),
         generation: 0,

@@ -5,6 +5,7 @@ use super::agent::Agent;
 use super::call::Call;
 use super::region::Region;
 use quorate_limiter::decision::{Charge, Decision, Question, Reply};
+use quorate_limiter::hold::NewHold;
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::MicroTokens;
 use std::ops::Range;
@@ -56,13 +57,19 @@ impl Agent {
 }
 
 impl Region {
-    /// A request, decided at once.
-    pub fn ask(&mut self, places: Range<usize>, cost: MicroTokens, now: Micros) -> Verdict {
+    /// A request, decided at once; of an estimate a hold is kept.
+    pub fn ask(&mut self, places: Range<usize>, cost: MicroTokens, hold: Option<NewHold>, now: Micros) -> Verdict {
         let mut without_lease = false;
         for _ in 0..ATTEMPTS {
             let Some(asked) = self.question(places.clone(), cost, without_lease, now) else { break };
-            match self.store.decide(now, &asked.question) {
-                Reply::Decided(decision) => return self.conclude(asked, &decision, now, true),
+            match self.store.decide(now, &asked.question, hold) {
+                Reply::Decided(decision) => {
+                    let verdict = self.conclude(asked, &decision, now, true);
+                    if let Some(agent) = self.agent.as_mut().filter(|_| hold.is_some()) {
+                        verdict.admitted.iter().for_each(|(_, charge)| agent.demand.note_estimate(charge));
+                    }
+                    return verdict;
+                }
                 Reply::OtherLease(_) => without_lease = true,
                 Reply::OtherPolicies(_) => {
                     without_lease = true;
@@ -82,7 +89,7 @@ impl Region {
 
     /// The store decides a question that was put some time ago; the agent hears of it at `heard`.
     pub fn decide_late(&mut self, asked: Asked, now: Micros, heard: Micros) -> Verdict {
-        let reply = self.store.decide(now, &asked.question);
+        let reply = self.store.decide(now, &asked.question, None);
         let session = self.agent.as_ref().and_then(|agent| agent.book.as_ref()).map(|book| book.session());
         if session != Some(asked.question.view.number.session) {
             // nobody is there to hear it

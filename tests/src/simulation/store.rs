@@ -5,11 +5,13 @@ use super::call::{Call, Outcome};
 use super::chance::Chance;
 use super::clock::Clock;
 use quorate_limiter::decision::{Charge, Question, Reply};
-use quorate_limiter::hold::{Beside, HoldId};
+use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply};
 use quorate_limiter::record::{Record, Refusal};
 use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
 use quorate_limiter::store::{MemoryStore, Usage};
+use quorate_shared::heartbeat::Excess;
 use quorate_shared::time::{Drift, StoreTime};
+use quorate_shared::units::MicroTokens;
 
 /// One region's store.
 #[derive(Debug)]
@@ -110,16 +112,29 @@ impl Store {
         self.seats.take(time, record, word)
     }
 
-    /// Decides a question.
-    pub fn decide(&mut self, now: Micros, question: &Question) -> Reply {
+    /// Decides a question; of an estimate a hold is kept.
+    pub fn decide(&mut self, now: Micros, question: &Question, hold: Option<NewHold>) -> Reply {
         match self.record(now) {
             None => Reply::NoRecord,
             Some(_) => {
                 self.asked += 1;
-                let beside = Beside { slot: Some(HoldId::from_bits(self.asked)), ..Beside::default() };
+                let beside = Beside { slot: Some(HoldId::from_bits(self.asked)), hold };
                 self.memory.decide_beside(self.time(now), question, &beside)
             }
         }
+    }
+
+    /// Puts the true cost in the place of an estimate.
+    pub fn settle(&mut self, now: Micros, hold: HoldId, cost: MicroTokens) -> SettleReply {
+        match self.record(now) {
+            None => SettleReply::NoRecord,
+            Some(_) => self.memory.settle_hold(self.time(now), hold, cost),
+        }
+    }
+
+    /// What was used beyond limits.
+    pub fn excesses(&self, now: Micros) -> Vec<Excess> {
+        self.memory.excesses().by_policy(self.time(now))
     }
 
     /// Which run of the store this is.

@@ -55,6 +55,10 @@ pub const TEETH: &[Tooth] = &[
     tooth(Mistake::FloorEndsWithSession, 461, 5_000),
     tooth(Mistake::NoQuietAfterRestore, 764, 8_000),
     tooth(Mistake::LostEchoBelieved, 377_077, 2_000_000),
+    tooth(Mistake::LeaseHorizonFromSight, 118, 1_000),
+    tooth(Mistake::EstimatesWithoutRoom, 9_599, 100_000),
+    tooth(Mistake::ReturnedToAnotherEra, 689_272, 2_000_000),
+    tooth(Mistake::SettledAgain, 376, 4_000),
 ];
 
 const fn tooth(mistake: Mistake, seed: u64, within: u64) -> Tooth {

@@ -42,6 +42,8 @@ pub enum Change {
     Lose,
     /// The store's clock shows the next window.
     Turn,
+    /// A second agent asks the store something.
+    Look,
 }
 
 /// A heartbeat with its leader's date.
@@ -100,6 +102,7 @@ impl Exploration {
             Change::Lose => 3,
             Change::Use => 4,
             Change::Turn => 5,
+            Change::Look => 6,
         };
         self.changed.recall(hash_of(&(region.whole, what, now)), || {
             let mut after = region.value.clone();
@@ -112,6 +115,7 @@ impl Exploration {
                 Change::Restart => after.restart(now),
                 Change::Lose => after.lose_store(now),
                 Change::Turn => after.turn(),
+                Change::Look => after.look(now),
             }
             (Arc::new(Part::with_text(after.text(), after)), beat)
         })

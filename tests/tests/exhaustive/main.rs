@@ -14,7 +14,7 @@ mod teeth;
 use exploration::Exploration;
 use model::{
     BOTH_WINDOWS, CHANGES, ELSEWHERE, ENDS, GIVEN_BACK, GRANT_MOVES, GRANTED, GROWS, LENT_BACK, LENT_TO_FIRST, LENT_TO_SECOND, POOL_MOVES,
-    WAITS, WHOLE_AGAIN,
+    SECOND_LAPSES, SECOND_LEASED, WAITS, WHOLE_AGAIN,
 };
 use quorate_shared::time::Drift;
 use setting::{Left, Setting};
@@ -46,7 +46,7 @@ fn explore(setting: Setting, least: AtLeast, reached: &[&str]) {
 /// Clocks all alike and a lease that has just begun, with so many heartbeats and one turn of the demand.
 fn setting(beats: [u8; 2]) -> Setting {
     Setting {
-        left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0, changes: 0, turns: [0; 2] },
+        left: Left { beats, elections: 0, swings: 1, restarts: 0, losses: 0, looks: 0, changes: 0, turns: [0; 2] },
         limit: setting::flow(),
         next: setting::less(setting::flow()),
         lent: true,
@@ -130,6 +130,12 @@ fn clocks_that_run_apart() {
 fn past_use_that_counts() {
     let setting = Setting { limit: setting::share(), ..setting([1, 1]) };
     explore(setting, AtLeast { states: 300_000, depth: 20 }, &[ENDS, ELSEWHERE, WHOLE_AGAIN]);
+}
+
+#[test]
+fn a_second_agent_in_the_first_region() {
+    let setting = with(setting([1, 1]), |left| left.looks = 2);
+    explore(setting, AtLeast { states: 100_000, depth: 20 }, &[SECOND_LEASED, SECOND_LAPSES, POOL_MOVES, ENDS, ELSEWHERE]);
 }
 
 #[test]

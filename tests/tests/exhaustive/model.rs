@@ -66,6 +66,11 @@ pub const ELSEWHERE: &str = "what a lease had is used elsewhere once it has ende
 /// A region that lent its floor and hears nothing has it back.
 pub const WHOLE_AGAIN: &str = "a lender that hears nothing has its floor back";
 
+/// A second agent uses leased parts.
+pub const SECOND_LEASED: &str = "the second agent of a region knows of a lease by what it was shown";
+/// And stops before the first.
+pub const SECOND_LAPSES: &str = "the second agent of a region has no lease and the first has";
+
 /// What an operator's change brings.
 pub const CHANGES: &str = "a change of policies comes into force";
 /// While a region that hears nothing may go by the old ones.
@@ -91,6 +96,13 @@ fn events() -> Vec<Property<Exploration>> {
         Property::<Exploration>::sometimes(ELSEWHERE, |m, s| has_ended(s, 0) && uses_pool(s, 1, m.setting.limit)),
         Property::<Exploration>::sometimes(WHOLE_AGAIN, |m, s| {
             !holding(s, 1).lent.is_zero() && s.uses(1).own == setting::floor(m.setting.limit)
+        }),
+        Property::<Exploration>::sometimes(SECOND_LEASED, |m, s| {
+            s.left().looks < m.setting.left.looks && s.regions[0].value.second_is_leased(s.local(0))
+        }),
+        Property::<Exploration>::sometimes(SECOND_LAPSES, |m, s| {
+            let first = &s.regions[0].value;
+            m.setting.left.looks > 0 && first.is_leased(s.local(0)) && !first.second_is_leased(s.local(0))
         }),
         Property::<Exploration>::sometimes(CHANGES, |_, s| active(s) == 2),
         Property::<Exploration>::sometimes(WAITS, |_, s| active(s) == 1 && s.left().changes == 0 && has_ended(s, 0)),

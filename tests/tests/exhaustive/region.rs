@@ -4,6 +4,8 @@ mod past_use;
 mod steps;
 
 use super::setting::{self, Setting};
+use quorate_limiter::decision::LeaseView;
+use quorate_limiter::follower::Follower;
 use quorate_limiter::lease_book::{Account, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::{FloorTerms, Opening, Record};
@@ -40,6 +42,8 @@ pub struct Region {
     table: Arc<PolicyTable>,
     /// What `table` says of the budget.
     terms: FloorTerms,
+    /// Another agent of the region, which renews nothing.
+    second: Option<Follower>,
     greatest_session: u64,
     /// Stand for random numbers: never the same twice.
     nonces: u64,
@@ -67,6 +71,11 @@ impl Use {
     pub fn total(self) -> Capacity {
         self.own.plus(self.pool).plus(self.loan)
     }
+
+    /// What may be used on either ground, of one store.
+    fn or(self, other: Self) -> Self {
+        Self { own: self.own.max(other.own), pool: self.pool.max(other.pool), loan: self.loan.max(other.loan) }
+    }
 }
 
 impl Region {
@@ -85,6 +94,7 @@ impl Region {
             disk: Disk::default(),
             table: Arc::new(PolicyTable::empty()),
             terms: no_terms(setting.limit),
+            second: (which == 0 && setting.left.looks > 0).then(|| Follower::new(now)),
             greatest_session: 0,
             nonces: 0,
             turned: 0,
@@ -119,6 +129,25 @@ impl Region {
     fn go_by(&mut self, table: Arc<PolicyTable>) {
         self.terms = table.terms(&setting::budget()).unwrap_or_else(|| no_terms(self.limit));
         self.table = table;
+    }
+
+    /// The second agent asks the store something, and is shown the lease.
+    pub fn look(&mut self, now: LocalTime) {
+        let record = self.record().clone();
+        if let Some(second) = &mut self.second
+            && second.saw(record.sight(), now)
+        {
+            second.learn(&record, now);
+        }
+    }
+
+    /// True if the second agent may use leased parts.
+    pub fn second_is_leased(&self, now: LocalTime) -> bool {
+        self.second_view(now).is_some_and(|view| view.leased && self.record().is_known_by(view.number, view.nonce))
+    }
+
+    fn second_view(&self, now: LocalTime) -> Option<LeaseView> {
+        Some(self.second.as_ref()?.view(now, self.record().policies))
     }
 
     /// The store's clock comes to show the next window.
@@ -239,14 +268,19 @@ impl Region {
         self.record().is_known_by(view.number, view.nonce)
     }
 
-    /// What it may use of the budget now.
+    /// What it may use of the budget now, by either of its agents.
     pub fn uses(&self, now: LocalTime) -> Use {
-        let view = self.book.view(now);
+        let uses = self.uses_by(&self.book.view(now));
+        self.second_view(now).map_or(uses, |view| uses.or(self.uses_by(&view)))
+    }
+
+    fn uses_by(&self, view: &LeaseView) -> Use {
         if view.policies.active == 0 || self.record().policies != view.policies {
             return Use::default();
         }
         let holding = self.holding();
-        let (leased, whole) = (self.is_leased(now), self.has_whole_floor(now));
+        let known = self.record().is_known_by(view.number, view.nonce);
+        let (leased, whole) = (view.leased && known, view.allows_whole_floor(self.limit.drain(), self.drift) && known);
         let part = |holding: Holding, floor| {
             holding.entitlement(floor, whole, leased, |l| view.promises(&setting::budget(), self.limit.drain(), l))
         };
@@ -259,7 +293,7 @@ impl Region {
     /// All that its future depends on.
     pub fn text(&self) -> String {
         let Self { which, limit, drift: _, store, run, book, applying, waiting, disk, table, terms: _, .. } = self;
-        let Self { greatest_session, nonces, turned, spent, told, .. } = self;
+        let Self { second, greatest_session, nonces, turned, spent, told, .. } = self;
         // when buckets were settled, and when the last answer came, only bears on what is measured
         let lost_at = self.record().lost_at.filter(|_| limit.shape() != Shape::Flow);
         let clock = if self.has_windows() { self.record().clock } else { StoreTime::ZERO };
@@ -268,9 +302,11 @@ impl Region {
         let (before, _, after) = around(&book, "received: ", "horizons: ");
         let (_, past_use, _) = around(&store, ", logs: ", if self.has_windows() { ", holds: " } else { ", units: " });
         let applying = applying.as_ref().map(|a| (&a.application, a.table.in_force(), &a.changed, a.step));
+        // when a coordinator was heard only bears on floors that end
+        let second = second.as_ref().map(|second| format!("{second:?}").split(", contact: ").next().map(str::to_owned));
         let policies = (disk.newest(), disk.in_force(), disk.former(), table.in_force());
         format!(
-            "{which} {record:?} {past_use} {run} {before} horizons: {after} {applying:?} {waiting:?} {policies:?} {greatest_session} {nonces} {turned} {spent:?} {told:?}"
+            "{which} {record:?} {past_use} {run} {before} horizons: {after} {applying:?} {waiting:?} {policies:?} {second:?} {greatest_session} {nonces} {turned} {spent:?} {told:?}"
         )
     }
 }

@@ -27,6 +27,8 @@ pub struct Left {
     pub restarts: u8,
     /// Losses of a store, its agent included.
     pub losses: u8,
+    /// Questions of a second agent of the first region to its store, which show it the lease; of 0 there is none.
+    pub looks: u8,
     /// Changes to the setting's other policies.
     pub changes: u8,
     /// By region: how often its store's clock comes to show the next window of an allowance.

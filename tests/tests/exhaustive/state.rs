@@ -44,6 +44,8 @@ pub enum Action {
     Spend(usize),
     /// A store's clock comes to show the next window.
     Turn(usize),
+    /// The second agent of the first region asks its store something.
+    Look,
 }
 
 /// Everything at one instant.
@@ -121,12 +123,14 @@ impl State {
 
     /// One heartbeat of a region and all that follows.
     fn renew(&mut self, within: &Exploration, region: usize) {
+        self.change(within, region, &Change::Look);
         self.happen(within, Action::Send(region));
         self.happen(within, Action::Commit { beat: 0, favoured: 0 });
         self.happen(within, Action::Receive(0));
         while self.regions[region].value.is_applying() {
             self.happen(within, Action::Step(region));
         }
+        self.change(within, region, &Change::Look);
     }
 
     /// What an agent's clock shows.
@@ -180,6 +184,9 @@ impl State {
         }
         if self.coordinators.stranded.is_some() {
             actions.push(Action::CommitStranded);
+        }
+        if self.left.looks > 0 {
+            actions.push(Action::Look);
         }
         if self.left.changes > 0 {
             actions.push(Action::ChangePolicies);
@@ -282,6 +289,10 @@ impl State {
             Action::ChangePolicies => {
                 self.left.changes -= 1;
                 self.coordinators.change_policies(within);
+            }
+            Action::Look => {
+                self.left.looks -= 1;
+                self.change(within, 0, &Change::Look);
             }
             Action::Spend(region) => self.change(within, region, &Change::Use),
             Action::Turn(region) => {

@@ -4,6 +4,7 @@ use super::{MemoryStore, log_life};
 use crate::estimates;
 use crate::hold::{Hold, HoldId, Part, Place, SettleReply, Settled};
 use crate::{sliding, use_log, window};
+use quorate_shared::mistake::{self, Mistake};
 use quorate_shared::time::StoreTime;
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
 
@@ -14,7 +15,8 @@ impl MemoryStore {
     /// Puts the true `cost` in the place of the estimates of hold `id`; the second time the answer is the first one.
     pub fn settle_hold(&mut self, now: StoreTime, id: HoldId, cost: MicroTokens) -> SettleReply {
         let Some(hold) = self.holds.get(&id).filter(|hold| hold.is_there(now)) else { return SettleReply::Ended };
-        if let Some(settled) = hold.value.settled {
+        let again = mistake::made(Mistake::SettledAgain);
+        if let Some(settled) = hold.value.settled.filter(|_| !again) {
             return SettleReply::Settled(settled);
         }
         if cost > hold.value.most {
@@ -25,7 +27,8 @@ impl MemoryStore {
         let outcomes = parts.iter().filter_map(|part| self.settle_part(now, part, cost, lost_at == lost_then));
         let settled = outcomes.fold(Settled::of(cost), |settled, (returned, owed)| settled.with(returned, owed)).done();
         if let Some(hold) = self.holds.get_mut(&id) {
-            hold.value = Hold { settled: Some(settled), ..Hold::default() };
+            let rest = if again { hold.value.clone() } else { Hold::default() };
+            hold.value = Hold { settled: Some(settled), ..rest };
         }
         SettleReply::Settled(settled)
     }

@@ -12,8 +12,10 @@
 
 use super::{Terms, Violation};
 use crate::simulation::Micros;
+use quorate_limiter::hold::HoldId;
 use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
+use std::collections::BTreeMap;
 
 const RULE: &str = "admissions within burst and refill";
 
@@ -21,6 +23,8 @@ const RULE: &str = "admissions within burst and refill";
 #[derive(Debug)]
 pub struct Admissions {
     buckets: Vec<Bucket>,
+    /// By place, and by estimate that is out: the same of all that was admitted since, and it is not in.
+    since: Vec<BTreeMap<HoldId, Bucket>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +41,19 @@ struct Bucket {
 }
 
 impl Bucket {
+    /// Full, of what is in use.
+    fn filled(now: Micros, terms: &Terms) -> Self {
+        let level = full(terms);
+        Self { level, at: now, strict: i128::try_from(level).unwrap_or(i128::MAX), least: 0, used: true }
+    }
+
+    fn retune(&mut self, now: Micros, before: &Terms, after: &Terms) {
+        self.refill(now, before);
+        // rounded in favour of the regions: by less than a micro-token
+        let level = self.level.div_ceil(before.limit.period().as_micros().max(1));
+        self.level = (level * after.limit.period().as_micros()).min(full(after));
+    }
+
     fn refill(&mut self, now: Micros, terms: &Terms) {
         let span = now.saturating_sub(self.at);
         self.add(span, terms);
@@ -54,7 +71,26 @@ impl Bucket {
 impl Admissions {
     /// Nothing is limited yet.
     pub fn new(places: usize) -> Self {
-        Self { buckets: vec![Bucket::default(); places] }
+        Self { buckets: vec![Bucket::default(); places], since: vec![BTreeMap::new(); places] }
+    }
+
+    /// What was admitted last, at `now`, is an estimate.
+    pub fn reserve(&mut self, now: Micros, place: usize, terms: &Terms, id: HoldId) {
+        self.since[place].insert(id, Bucket::filled(now, terms));
+    }
+
+    /// An estimate took so much less than it was counted with: by every interval that it is in there is more room, and by
+    /// those that began after it there is not.
+    pub fn lower(&mut self, now: Micros, place: usize, terms: &Terms, id: HoldId, less: MicroTokens) {
+        let Some(mut since) = self.since[place].remove(&id) else { return };
+        since.refill(now, terms);
+        let less = u128::from(less.0) * terms.limit.period().as_micros();
+        let earlier = self.since[place].range_mut(..id).map(|(_, bucket)| bucket);
+        for bucket in earlier.chain([&mut self.buckets[place]]) {
+            bucket.refill(now, terms);
+            bucket.level = (bucket.level + less).min(since.level);
+            bucket.strict = (bucket.strict + i128::try_from(less).unwrap_or(i128::MAX)).min(since.strict);
+        }
     }
 
     /// Counts an admission at `now`, which may be a little before the last one counted.
@@ -62,6 +98,11 @@ impl Admissions {
         let bucket = &mut self.buckets[place];
         bucket.refill(now, terms);
         let cost = u128::from(cost.0) * terms.limit.period().as_micros();
+        for since in self.since[place].values_mut() {
+            since.refill(now, terms);
+            since.level = since.level.saturating_sub(cost);
+            since.strict -= i128::try_from(cost).unwrap_or(i128::MAX);
+        }
         bucket.strict -= i128::try_from(cost).unwrap_or(i128::MAX);
         bucket.least = bucket.least.min(bucket.strict);
         match bucket.level.checked_sub(cost) {
@@ -79,9 +120,10 @@ impl Admissions {
 
     /// A store's wall clock was put forward by `span`.
     pub fn step_forward(&mut self, now: Micros, place: usize, terms: &Terms, span: Micros) {
-        let bucket = &mut self.buckets[place];
-        bucket.refill(now, terms);
-        bucket.add(span, terms);
+        for bucket in self.since[place].values_mut().chain([&mut self.buckets[place]]) {
+            bucket.refill(now, terms);
+            bucket.add(span, terms);
+        }
     }
 
     /// The most that was admitted of a place beyond burst and refill, in tokens.
@@ -96,19 +138,12 @@ impl Admissions {
 
     /// Other terms are in force from now on.
     pub fn retune(&mut self, now: Micros, place: usize, before: Option<&Terms>, after: Option<&Terms>) {
-        let bucket = &mut self.buckets[place];
         let Some(after) = after else { return };
         let is_flow = |terms: &Terms| terms.limit.shape() == Shape::Flow;
-        match before {
-            Some(before) if bucket.used && is_flow(before) && is_flow(after) => {
-                bucket.refill(now, before);
-                // rounded in favour of the regions: by less than a micro-token
-                let level = bucket.level.div_ceil(before.limit.period().as_micros().max(1));
-                bucket.level = (level * after.limit.period().as_micros()).min(full(after));
-            }
-            _ => {
-                let level = full(after);
-                *bucket = Bucket { level, at: now, strict: i128::try_from(level).unwrap_or(i128::MAX), least: 0, used: false };
+        for bucket in self.since[place].values_mut().chain([&mut self.buckets[place]]) {
+            match before {
+                Some(before) if bucket.used && is_flow(before) && is_flow(after) => bucket.retune(now, before, after),
+                _ => *bucket = Bucket { used: false, ..Bucket::filled(now, after) },
             }
         }
     }

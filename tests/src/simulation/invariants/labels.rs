@@ -45,6 +45,13 @@ impl Labels {
         window.limit = window.limit.max(limit);
     }
 
+    /// An estimate of a window took so much less than it was counted with.
+    pub fn lower(&mut self, place: usize, generation: u64, label: WindowLabel, less: MicroTokens) {
+        if let Some(window) = self.windows[place].get_mut(&(generation, label)) {
+            window.units = window.units.saturating_sub(less);
+        }
+    }
+
     /// Counts an admission at `now` under these terms.
     pub fn admit(&mut self, now: Micros, place: usize, terms: &Terms, label: WindowLabel, cost: MicroTokens) -> Result<(), Violation> {
         self.allow(place, terms.budget.generation, label, terms.whole.burst);

@@ -9,6 +9,7 @@ pub mod entitlements;
 pub mod floors;
 pub mod healing;
 pub mod labels;
+pub mod reservations;
 
 use super::Micros;
 use super::policies::Catalogue;
@@ -25,6 +26,7 @@ use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
+use reservations::Regional;
 use std::time::Duration;
 
 /// A promise that was broken.
@@ -88,6 +90,7 @@ pub struct Watch {
     counts: Counts,
     labels: Labels,
     beginnings: Beginnings,
+    regional: Option<Regional>,
     /// A store's clock was put forward: nobody can say what was forgotten.
     stepped: bool,
     /// Instants at which some region could use more than its own.
@@ -119,6 +122,7 @@ impl Watch {
             counts: Counts::new(places),
             labels: Labels::new(places),
             beginnings: Beginnings::new(regions, places),
+            regional: None,
             stepped: false,
             leased_instants: 0,
             fingerprint: 0,
@@ -147,6 +151,9 @@ impl Watch {
         let clock = region.store.clock_micros(now);
         for ((own, before), after) in self.own[r].iter_mut().zip(&self.usable[r]).zip(&usable) {
             own.follow(clock, before, after, self.drift);
+        }
+        if let Some(regional) = &mut self.regional {
+            regional.follow(now, r, &self.terms, &usable);
         }
         self.usable[r] = usable;
     }
@@ -222,6 +229,9 @@ impl Watch {
         let (Some(terms), clock) = (&self.terms[place], StoreTime::from_micros(clock)) else { return Ok(()) };
         let label = region.window(charge, now);
         let current = charge.budget.generation == terms.budget.generation;
+        if let Some(regional) = &mut self.regional {
+            regional.admit(now, r, place, terms, cost)?;
+        }
         if !self.stepped {
             let taken = Use { generation: charge.budget.generation, at: now, clock };
             self.beginnings.admit(r, place, terms, taken, label, cost)?;

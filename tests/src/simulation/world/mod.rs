@@ -2,6 +2,7 @@
 
 mod messages;
 mod requests;
+mod reservations;
 pub mod script;
 mod trouble;
 
@@ -9,6 +10,7 @@ use super::call::{InFlight, Outcome};
 use super::chance::Chance;
 use super::cluster::Cluster;
 use super::fault::{Fault, Faults};
+use super::invariants::reservations::Reserved;
 use super::invariants::{Violation, Watch, bound, healing};
 use super::kinds::{self, Kind};
 use super::network::Network;
@@ -99,6 +101,7 @@ enum Event {
     TimedOut { r: usize, ticket: u64 },
     Ask { r: usize },
     Decide { r: usize, asked: Box<Asked>, cost: MicroTokens, heard: Micros },
+    Settle { r: usize, reserved: Box<Reserved> },
     Moods,
     Act { script: script::Script, next: usize },
     Start { r: usize },
@@ -137,7 +140,10 @@ impl World {
             chance,
             queue: Queue::default(),
             network: Network::new(count),
-            watch: Watch::new(&catalogue, &cluster.ledger),
+            watch: match profile.kind.reserves {
+                true => Watch::new(&catalogue, &cluster.ledger).with_regional(),
+                false => Watch::new(&catalogue, &cluster.ledger),
+            },
             cluster,
             regions,
             pulses: vec![Pulse::default(); count],
@@ -275,6 +281,7 @@ impl World {
             Event::TimedOut { r, ticket } => self.done(r, ticket, Outcome::Unknown),
             Event::Ask { r } => return self.ask(r),
             Event::Decide { r, asked, cost, heard } => return self.decide(r, *asked, cost, heard),
+            Event::Settle { r, reserved } => return self.settle(r, *reserved),
             Event::Moods => self.change_moods(),
             Event::Act { script, next } => self.act(script, next),
             Event::Start { r } => self.start(r),

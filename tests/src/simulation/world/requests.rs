@@ -82,13 +82,17 @@ impl World {
                 self.conclude(r, verdict, cost)?;
                 continue;
             }
-            let verdict = self.regions[r].ask(places.clone(), cost, self.now);
+            if self.profile.kind.reserves && self.hot.is_none() && self.chance.per_mille(500) {
+                self.reserve(r, places.clone(), cost)?;
+                continue;
+            }
+            let verdict = self.regions[r].ask(places.clone(), cost, None, self.now);
             let refused = verdict.refused;
             if refused {
                 self.hurry(r);
             }
-            // of several agents each sees a part of the lease
-            if refused && !self.profile.kind.several {
+            // of several agents each sees a part of the lease, and estimates take room
+            if refused && !self.profile.kind.several && !self.profile.kind.reserves {
                 self.watch.refuse(self.now, r, &self.regions[r], &verdict.asked, cost)?;
             }
             self.conclude(r, verdict, cost)?;
@@ -161,7 +165,7 @@ impl World {
         Ok(())
     }
 
-    fn conclude(&mut self, r: usize, verdict: Verdict, cost: MicroTokens) -> Result<(), Violation> {
+    pub(super) fn conclude(&mut self, r: usize, verdict: Verdict, cost: MicroTokens) -> Result<(), Violation> {
         if let Some(call) = verdict.call {
             self.issue(r, call);
         }
