@@ -1,26 +1,18 @@
 //! What the HTTP endpoints say, for those who serve and those who read it.
 
+mod requests;
+
+pub use requests::{CheckRequest, ReleaseRequest, ReserveRequest, SettleRequest};
+
 use crate::bound::Bound;
 use crate::policy::render::Change;
+use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// Body of `POST /v1/check`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CheckRequest {
-    /// What is known of the request.
-    pub attributes: BTreeMap<String, String>,
-    /// Tokens it takes from every matching policy; 0 only looks. Absent: as each policy says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost: Option<u64>,
-    /// Makes a retry return the first answer and charge nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
-}
+use utoipa::ToSchema;
 
 /// 200 of `POST /v1/check`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckAnswer {
     /// Always `allow`: a refusal is a problem with status 429.
     pub decision: String,
@@ -33,33 +25,34 @@ pub struct CheckAnswer {
     pub reservation: Option<String>,
 }
 
-/// Body of `POST /v1/release`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReleaseRequest {
-    /// As `POST /v1/check` answered it.
-    pub slot: String,
+/// One of the answers of `POST /v1/checks`, which are in the order of the questions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AnswerOfMany {
+    /// That `POST /v1/check` would have had.
+    pub status: u16,
+    /// The same.
+    pub body: CheckBody,
+}
+
+/// The body of an answer to a check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum CheckBody {
+    /// Of 200.
+    Allowed(CheckAnswer),
+    /// Of every other.
+    Problem(Problem),
 }
 
 /// 200 of `POST /v1/release`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReleaseAnswer {
     /// False if the slot had ended, or was given back before: nothing has changed.
     pub released: bool,
 }
 
-/// Body of `POST /v1/settle`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettleRequest {
-    /// As `POST /v1/reserve` answered it.
-    pub reservation: String,
-    /// Tokens that it truly took of every limit.
-    pub cost: u64,
-}
-
 /// 200 of `POST /v1/settle`; the same however often it is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SettleAnswer {
     /// Always true: a reservation that has ended is a problem with status 410.
     pub settled: bool,
@@ -72,7 +65,7 @@ pub struct SettleAnswer {
 }
 
 /// One limit as this region sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LimitState {
     /// Name of the policy.
     pub policy: String,
@@ -89,7 +82,7 @@ pub struct LimitState {
 }
 
 /// On what a decision rests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionMode {
     /// A lease of the coordinator.
@@ -103,7 +96,7 @@ pub enum DecisionMode {
 }
 
 /// `GET /v1/status` of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AgentStatus {
     /// Which region.
     pub region: String,
@@ -149,7 +142,7 @@ pub struct AgentStatus {
 }
 
 /// How long a region may use its floors of one policy if no coordinator answers (`floor-ttl`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FloorStatus {
     /// Which policy.
     pub policy: String,
@@ -160,7 +153,7 @@ pub struct FloorStatus {
 }
 
 /// A subject that is asked for more than others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HotSubject {
     /// Of which policy.
     pub policy: String,
@@ -171,7 +164,7 @@ pub struct HotSubject {
 }
 
 /// One agent of a region.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentState {
     /// Its name.
     pub agent: String,
@@ -183,7 +176,7 @@ pub struct AgentState {
 }
 
 /// What one agent of a region may spend by itself, whether or not the store answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SeatStatus {
     /// Which of the region's seats, from 1.
     pub seat: u32,
@@ -196,7 +189,7 @@ pub struct SeatStatus {
 }
 
 /// The store of a region.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreStatus {
     /// `embedded` or `redis`.
     pub kind: String,
@@ -217,7 +210,7 @@ pub struct StoreStatus {
 }
 
 /// What may go wrong by how a store is configured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StoreWarning {
     /// `eviction` or `persistence`.
     pub kind: String,
@@ -226,7 +219,7 @@ pub struct StoreWarning {
 }
 
 /// How a policy answers while the region's store cannot be asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FallbackStatus {
     /// Its name.
     pub policy: String,
@@ -237,7 +230,7 @@ pub struct FallbackStatus {
 }
 
 /// One budget in one region, as the agent sees it. Amounts in tokens, rates in tokens per period.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetStatus {
     /// Name of the policy.
     pub policy: String,
@@ -258,7 +251,7 @@ pub struct BudgetStatus {
 }
 
 /// A capacity for people: tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CapacityTokens {
     /// Tokens in one period of the policy.
     pub rate: f64,
@@ -273,14 +266,14 @@ impl From<crate::units::Capacity> for CapacityTokens {
 }
 
 /// `GET /v1/regions`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Regions {
     /// By name.
     pub regions: Vec<RegionState>,
 }
 
 /// One region as the coordinator sees it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RegionState {
     /// Its name.
     pub region: String,
@@ -323,7 +316,7 @@ impl RegionState {
 }
 
 /// `GET /v1/budgets`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Budgets {
     /// Those beyond their floors or in demand.
     pub budgets: Vec<BudgetState>,
@@ -334,7 +327,7 @@ pub struct Budgets {
 }
 
 /// One budget as the coordinator sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetState {
     /// Name of the policy.
     pub policy: String,
@@ -371,7 +364,7 @@ fn yes() -> bool {
 }
 
 /// One region's part of a budget.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetShare {
     /// Static share.
     pub floor: CapacityTokens,
@@ -395,7 +388,7 @@ pub struct BudgetShare {
 }
 
 /// One window of a budget.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetWindow {
     /// When it begins: Unix milliseconds, by the clocks of the stores.
     pub begins_at_ms: u64,
@@ -404,7 +397,7 @@ pub struct BudgetWindow {
 }
 
 /// One region's units of a window, in tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WindowUnits {
     /// What it was last told it may spend, its floor at least.
     pub granted: f64,
@@ -415,14 +408,14 @@ pub struct WindowUnits {
 }
 
 /// `GET /v1/bound`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Bounds {
     /// For each policy.
     pub policies: Vec<PolicyBound>,
 }
 
 /// Promise and measurement of one policy. While a change is pending, both are of the old limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PolicyBound {
     /// Its name.
     pub policy: String,
@@ -461,7 +454,7 @@ pub struct PolicyBound {
 }
 
 /// A budget of which an internal check of the ledger failed: a bug.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetAlarm {
     /// Name of the policy.
     pub policy: String,
@@ -472,7 +465,7 @@ pub struct BudgetAlarm {
 }
 
 /// 200 of `POST /v1/budgets/alarm/clear`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClearedAlarms {
     /// Budgets of which grants go on.
     pub cleared: Vec<BudgetName>,
@@ -481,7 +474,7 @@ pub struct ClearedAlarms {
 }
 
 /// Which budget.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BudgetName {
     /// Name of the policy.
     pub policy: String,
@@ -490,7 +483,7 @@ pub struct BudgetName {
 }
 
 /// A policy set that is accepted and not in force yet: until then the bound is that of the old one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PendingChange {
     /// Its version.
     pub version: u64,
@@ -506,7 +499,7 @@ pub struct PendingChange {
 }
 
 /// One kept version of the policy set, in `GET /v1/policies/history`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeptVersion {
     /// Its number.
     pub version: u64,
@@ -523,7 +516,7 @@ pub struct KeptVersion {
 }
 
 /// Whether a version of the policy set is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VersionState {
     /// Accepted, and in force once all regions have confirmed it.
@@ -537,7 +530,7 @@ pub enum VersionState {
 }
 
 /// `GET /v1/cluster`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Cluster {
     /// The node that answers.
     pub node: u64,
@@ -561,7 +554,7 @@ pub struct Cluster {
 }
 
 /// One node of the cluster.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Member {
     /// Its id.
     pub id: u64,

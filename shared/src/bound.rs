@@ -70,9 +70,10 @@ use crate::text::{DurationText, ShareText};
 use crate::units::{Capacity, MicroTokens, PartsPerMillion};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// One way in which a limit can be exceeded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Term {
     /// Short name, stable.
     pub name: String,
@@ -90,7 +91,7 @@ fn nothing() -> Option<f64> {
 }
 
 /// The bound of one policy: of each of its budgets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Bound {
     /// Tokens beyond the limit at once at most, the sum of the terms; `null` if unbounded.
     pub overshoot_bound: Option<f64>,

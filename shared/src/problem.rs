@@ -1,12 +1,13 @@
 //! Errors as users see them: `application/problem+json` (RFC 9457).
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Media type of a [`Problem`].
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// One refusal or failure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// URI that names the kind; its last segment is stable.
     #[serde(rename = "type")]
@@ -33,7 +34,7 @@ pub struct Problem {
 }
 
 /// One mistake in a body or a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InputError {
     /// JSON pointer to it (RFC 6901).
     pub pointer: String,

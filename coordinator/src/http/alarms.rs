@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::api::{BudgetAlarm, BudgetName, ClearedAlarms};
 use quorate_shared::names::BudgetId;
+use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ struct ClearQuery {
 }
 
 /// Clears the alarms of a policy, of one of its subjects, or all.
+#[utoipa::path(post, path = "/v1/budgets/alarm/clear", tag = "views", params(("policy" = Option<String>, Query, description = "Of this policy only."), ("subject" = Option<String>, Query, description = "Of this subject only."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = ClearedAlarms), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn clear(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: ClearQuery = body::query(&parts.uri)?;

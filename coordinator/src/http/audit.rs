@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use quorate_shared::audit::{AuditEvent, AuditKind, AuditPage};
 use quorate_shared::names::{PolicyName, RegionName, SubjectHash};
+use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ struct AuditQuery {
 }
 
 /// A page of the account.
+#[utoipa::path(get, path = "/v1/audit", tag = "views", params(("since_ms" = Option<u64>, Query, description = "From this Unix millisecond."), ("until_ms" = Option<u64>, Query, description = "Before this one."), ("policy" = Option<String>, Query, description = "Of this policy."), ("subject" = Option<String>, Query, description = "Of this subject, as a hash."), ("region" = Option<String>, Query, description = "Of this region."), ("kind" = Option<String>, Query, description = "Of this kind."), ("limit" = Option<u64>, Query, description = "Events of a page."), ("cursor" = Option<String>, Query, description = "Of the page before."), ("format" = Option<String>, Query, description = "`json` or `jsonl`.")), responses((status = 200, body = Object, description = "A page of the account; JSON lines if that is asked for."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn audit(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Refusal> {
     let query: AuditQuery = body::query(&uri)?;
     let lines = match query.format.as_deref() {

@@ -14,6 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Backup, Outcome};
+use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ struct RestoreQuery {
 }
 
 /// The backup. It holds the subject key, so it needs the role operator.
+#[utoipa::path(get, path = "/v1/cluster/snapshot", tag = "cluster", responses((status = 200, body = Object, description = "A backup. It holds the key of subjects."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn snapshot(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let backup = app.node.read(quorate_ledger::Ledger::backup);
     let backup = backup.filter(|backup| !backup.history.is_empty());
@@ -38,6 +40,7 @@ pub async fn snapshot(State(app): State<Arc<App>>) -> Result<Response, Refusal> 
 }
 
 /// Puts a backup in the place of everything.
+#[utoipa::path(post, path = "/v1/cluster/restore", tag = "cluster", params(("why" = Option<String>, Query, description = "Kept with the change.")), request_body = Object, responses((status = 200, body = Object, description = "For which regions it waits."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn restore(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, content) = request.into_parts();
     let query: RestoreQuery = body::query(&parts.uri)?;

@@ -8,6 +8,7 @@ use axum::http::Uri;
 use quorate_ledger::Ledger;
 use quorate_shared::api::{BudgetShare, BudgetState, Budgets};
 use quorate_shared::names::{PolicyName, SubjectHash};
+use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use std::cmp::Ordering;
 use std::fmt;
@@ -66,6 +67,7 @@ struct Position {
 }
 
 /// A page of the active budgets.
+#[utoipa::path(get, path = "/v1/budgets", tag = "views", params(("policy" = Option<String>, Query, description = "Of this policy only."), ("subject" = Option<String>, Query, description = "Of this subject only, as a hash."), ("sort" = Option<String>, Query, description = "`policy`, `demand`, `admitted`, `refused` or `lent`."), ("limit" = Option<u64>, Query, description = "1 to 1000; 100."), ("cursor" = Option<String>, Query, description = "Of the page before.")), responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn budgets(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<Budgets>, Refusal> {
     let wanted = Wanted::read(body::query(&uri)?)?;
     Ok(Json(app.node.read(|ledger| wanted.page(ledger))))

@@ -5,6 +5,7 @@ use super::{App, body};
 use axum::Json;
 use axum::extract::{Request, State};
 use quorate_shared::api::Budgets;
+use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ struct Explain {
 
 /// The budget of each policy in force that matches, by this node's own state. One that no region has outgrown
 /// is all in floors.
+#[utoipa::path(post, path = "/v1/explain", tag = "views", request_body(content = Object, description = "`{\"attributes\": {…}}`"), responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Json<Budgets>, Refusal> {
     let (parts, content) = request.into_parts();
     body::is_json(&parts.headers)?;

@@ -13,10 +13,12 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::names::RegionName;
+use quorate_shared::problem::Problem;
 use serde_json::json;
 use std::sync::Arc;
 
 /// Fences a region; `?why=` is kept with it.
+#[utoipa::path(post, path = "/v1/regions/{region}/fence", tag = "regions", params(("region" = String, Path), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn fence(
     State(app): State<Arc<App>>,
     Path(region): Path<String>,

@@ -9,10 +9,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::prometheus_text;
 use quorate_ledger::Ledger;
+use quorate_shared::problem::Problem;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// 200 unless the node has stopped for good.
+#[utoipa::path(get, path = "/healthz", tag = "health", security(()), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn alive(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
     match app.node.status().state {
         "shutdown" => Err(Refusal::stopped("restart the process")),
@@ -21,6 +23,7 @@ pub async fn alive(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> 
 }
 
 /// 200 once there is a leader and this node has the cluster's first entry.
+#[utoipa::path(get, path = "/readyz", tag = "health", security(()), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
     if app.node.leadership().borrow().leader.is_none() {
         return Err(Refusal::not_ready("no leader is known"));
@@ -34,6 +37,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> 
 }
 
 /// For Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, body = String, content_type = "text/plain", description = "Prometheus text."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn metrics(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
     let regions = views::regions_here(&app).regions;
     let now = app.node.office();

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::{Answer, Heartbeat, MOST_AGENTS, MOST_REPORTS, MOST_SPENT, Office, PROTOCOL};
 use quorate_shared::policy::read::MAX_POLICIES;
+use quorate_shared::problem::Problem;
 use quorate_shared::time::{LeaderTime, WindowLabel};
 use quorate_shared::units::MAX_EXACT;
 use serde::Deserialize;
@@ -31,6 +32,7 @@ const MAX_KIND: usize = 32;
 const ATTEMPTS: usize = 2;
 
 /// Takes a heartbeat up, or hands it on to the leader.
+#[utoipa::path(post, path = "/v1/regions/{region}/heartbeat", tag = "agents", params(("region" = String, Path)), responses((status = 200, description = "In the protocol of agents, which is no interface for others."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn take(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Response {
     // before anything else: while the body is awaited the lease must not seem younger than it is
     let date = app.node.office();

@@ -13,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use quorate_ledger::{Command, Outcome};
 use quorate_shared::heartbeat::LONGEST_LEASE;
+use quorate_shared::problem::Problem;
 use quorate_shared::text::{self, DurationText};
 use serde::Deserialize;
 use serde_json::json;
@@ -31,6 +32,7 @@ struct LeaseQuery {
 }
 
 /// Changes `L`.
+#[utoipa::path(post, path = "/v1/cluster/lease", tag = "cluster", params(("lease" = String, Query, description = "Such as `10s`."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn change(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: LeaseQuery = body::query(&parts.uri)?;

@@ -16,6 +16,7 @@
 //! | `operator` | who gives a command, and why |
 //! | `events` | the stream that feeds the page |
 //! | `health` | liveness, readiness, metrics |
+//! | `openapi` | all of this for programs |
 //! | `page` | the page and its files |
 
 mod ailing;
@@ -33,6 +34,7 @@ mod heartbeat;
 mod history;
 mod leader;
 mod lease;
+pub mod openapi;
 mod operator;
 mod page;
 mod policies;
@@ -129,6 +131,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/openapi.json", get(openapi::document))
         .layer(middleware::map_response(uncached))
         .layer(middleware::from_fn(in_time))
         .with_state(app.clone());

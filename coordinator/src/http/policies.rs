@@ -17,6 +17,7 @@ use quorate_shared::names::RegionName;
 use quorate_shared::policy::render::{Change, diff};
 use quorate_shared::policy::{PolicySet, read};
 use quorate_shared::problem::InputError;
+use quorate_shared::problem::Problem;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -70,6 +71,7 @@ struct ShowQuery {
 }
 
 /// The newest set: JSON with its versions, or YAML.
+#[utoipa::path(get, path = "/v1/policies", tag = "policies", params(("format" = Option<String>, Query, description = "`json` or `yaml`.")), responses((status = 200, body = Object, description = "The set with its versions; YAML if that is asked for."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
     let query: ShowQuery = body::query(&uri)?;
     let (set, versions) = app.node.read(|ledger| (ledger.newest_policies().clone(), Versions::of(ledger)));
@@ -133,6 +135,7 @@ struct Replaced {
 }
 
 /// Replaces the set, or only says what would change.
+#[utoipa::path(put, path = "/v1/policies", tag = "policies", params(("If-Match" = String, Header, description = "The version that is replaced, in quotes."), ("dry_run" = Option<bool>, Query, description = "Only say what would change."), ("why" = Option<String>, Query, description = "Kept with the change.")), request_body(content = Object, content_type = "application/json", description = "A policy set; `application/yaml` too."), responses((status = 200, body = Object, description = "What has changed, or would."), (status = 202, body = Object, description = "Accepted; it waits for regions."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn replace(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, content) = request.into_parts();
     check_type(&parts.headers)?;

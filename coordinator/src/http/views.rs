@@ -7,20 +7,24 @@ use axum::Json;
 use axum::extract::State;
 use quorate_ledger::Ledger;
 use quorate_shared::api::{Bounds, Cluster, Member, Regions};
+use quorate_shared::problem::Problem;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Each region's session; `unknown` without the leader's clock.
+#[utoipa::path(get, path = "/v1/regions", tag = "views", responses((status = 200, body = Regions), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn regions(State(app): State<Arc<App>>) -> Json<Regions> {
     Json(regions_here(&app))
 }
 
 /// Promise and measurement of each policy.
+#[utoipa::path(get, path = "/v1/bound", tag = "views", responses((status = 200, body = Bounds), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn bound(State(app): State<Arc<App>>) -> Json<Bounds> {
     Json(bounds_here(&app))
 }
 
 /// The cluster as this node sees it.
+#[utoipa::path(get, path = "/v1/cluster", tag = "cluster", responses((status = 200, body = Cluster), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn cluster(State(app): State<Arc<App>>, forwardable: Forwardable) -> Json<Cluster> {
     let mut here = cluster_here(&app);
     if !forwardable.forwarded

@@ -8,6 +8,7 @@ mod audit;
 mod backup;
 mod cluster;
 mod history;
+mod openapi;
 mod page;
 mod policies;
 mod problems;

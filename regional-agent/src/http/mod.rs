@@ -12,6 +12,7 @@
 //! | `GET /healthz` | 200 while this is served |
 //! | `GET /readyz` | 200, or a problem that says what is missing |
 //! | `GET /metrics` | Prometheus text |
+//! | `GET /openapi.json` | all of this for programs ([`openapi`]) |
 //!
 //! Bodies are read strictly ([`read`]); every error is `application/problem+json` ([`problems`]).
 //! A `request_id` makes a retry get the first answer ([`replays`]). Callers may have to show a
@@ -22,6 +23,7 @@ pub mod authz;
 mod body;
 pub mod callers;
 mod headers;
+pub mod openapi;
 pub mod problems;
 pub mod read;
 pub mod replays;
@@ -40,8 +42,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post};
 use body::JsonBody;
 use callers::{Caller, Callers};
+use openapi::{Decided, Ended, Unread};
 use quorate_limiter::hold::{HoldId, Settled};
-use quorate_shared::api::AgentStatus;
+use quorate_shared::api::{
+    AgentStatus, AnswerOfMany, CheckAnswer, CheckRequest, ReleaseAnswer, ReleaseRequest, ReserveRequest, SettleAnswer, SettleRequest,
+};
+use quorate_shared::problem::Problem;
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
 use read::Check;
 use replays::{Outcome, Replays};
@@ -128,12 +134,16 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz::<D>))
         .route("/metrics", get(exposition::<D>))
+        .route("/openapi.json", get(openapi::document))
         .fallback(problems::not_found)
         .method_not_allowed_fallback(problems::method_not_allowed)
         .layer(CatchPanicLayer::custom(problems::panicked))
         .with_state(door)
 }
 
+/// One decision over every policy that matches, all or nothing.
+#[utoipa::path(post, path = "/v1/check", tag = "limits", request_body = CheckRequest,
+    responses((status = 200, body = CheckAnswer, headers(("RateLimit" = String), ("RateLimit-Policy" = String))), Decided, Unread))]
 async fn check<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
     match read::check(&body) {
         Ok(check) => door.answer(caller, check, "").await,
@@ -142,6 +152,7 @@ async fn check<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, Jso
 }
 
 /// The whole array is read before anything of it is decided: a mistake anywhere refuses all.
+#[utoipa::path(post, path = "/v1/checks", tag = "limits", request_body = Vec<CheckRequest>, responses((status = 200, body = Vec<AnswerOfMany>), Unread))]
 async fn checks<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
     let checks = match read::checks(&body) {
         Ok(checks) => checks,
@@ -154,6 +165,9 @@ async fn checks<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, Js
     Answer::of_many(&answers)
 }
 
+/// The same with an estimated cost, to be settled later.
+#[utoipa::path(post, path = "/v1/reserve", tag = "limits", request_body = ReserveRequest,
+    responses((status = 200, body = CheckAnswer, headers(("RateLimit" = String), ("RateLimit-Policy" = String))), Decided, Unread))]
 async fn reserve<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, JsonBody(body): JsonBody) -> Answer {
     match read::reserve(&body) {
         Ok(check) => door.answer(caller, check, "").await,
@@ -161,6 +175,9 @@ async fn reserve<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, J
     }
 }
 
+/// The true cost takes the place of the estimate.
+#[utoipa::path(post, path = "/v1/settle", tag = "limits", request_body = SettleRequest,
+    responses((status = 200, body = SettleAnswer), Ended, Decided, Unread))]
 async fn settle<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBody(body): JsonBody) -> Answer {
     let settlement = match read::settlement(&body) {
         Ok(settlement) => settlement,
@@ -172,6 +189,9 @@ async fn settle<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBod
     }
 }
 
+/// Gives slots of concurrency limits back.
+#[utoipa::path(post, path = "/v1/release", tag = "limits", request_body = ReleaseRequest,
+    responses((status = 200, body = ReleaseAnswer), Decided, Unread))]
 async fn release<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBody(body): JsonBody) -> Answer {
     let slot = match read::release(&body) {
         Ok(slot) => slot,
@@ -183,14 +203,22 @@ async fn release<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller, JsonBo
     }
 }
 
+/// The region as this agent sees it.
+#[utoipa::path(get, path = "/v1/status", tag = "agent", responses((status = 200, body = AgentStatus), Unread))]
 async fn status<D: Decider>(State(door): State<Arc<Door<D>>>, _: Caller) -> Response {
     ([(CACHE_CONTROL, "no-store")], Json(door.decider.status())).into_response()
 }
 
+/// Whether it is there.
+#[utoipa::path(get, path = "/healthz", tag = "agent", responses((status = 200, body = String, description = "It answers.")), security(()))]
 async fn healthz() -> &'static str {
     "ok\n"
 }
 
+/// Whether it can do its work.
+#[utoipa::path(get, path = "/readyz", tag = "agent", security(()), responses(
+    (status = 200, body = String, description = "It can do its work."),
+    (status = 503, body = Problem, content_type = "application/problem+json", description = "What is missing.")))]
 async fn readyz<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
     match door.decider.ready() {
         Ok(()) => "ready\n".into_response(),
@@ -198,6 +226,8 @@ async fn readyz<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
     }
 }
 
+/// What is counted.
+#[utoipa::path(get, path = "/metrics", tag = "agent", responses((status = 200, body = String, description = "Prometheus text.")), security(()))]
 async fn exposition<D: Decider>(State(door): State<Arc<Door<D>>>) -> Response {
     match door.settings.metrics.render(&door.decider.status()) {
         Ok(text) => ([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),

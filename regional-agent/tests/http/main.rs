@@ -6,6 +6,7 @@ mod authz;
 mod check;
 mod fields;
 mod input;
+mod openapi;
 mod operations;
 mod reservations;
 mod retries;

@@ -33,8 +33,8 @@ enum Others {
 }
 
 /// The import rules of docs/architecture.md.
-const RULES: [Rule; 8] = [
-    Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono", "chrono-tz"]) },
+const RULES: [Rule; 9] = [
+    Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono", "chrono-tz", "utoipa"]) },
     Rule { package: "quorate-ledger", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-limiter", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-coordinator", ours: &["quorate-shared", "quorate-ledger"], others: Others::AllBut(&["redis"]) },
@@ -49,6 +49,7 @@ const RULES: [Rule; 8] = [
         ours: &["quorate-shared", "quorate-ledger", "quorate-limiter"],
         others: Others::Only(&["serde", "thiserror"]),
     },
+    Rule { package: "quorate-tower", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
     Rule { package: "quorate-faults", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
 ];
 

@@ -20,6 +20,7 @@ pub mod path;
 
 use super::answer::Answer;
 use super::callers::Caller;
+use super::openapi::Decided;
 use super::read::{Check, LONGEST_VALUE};
 use super::{Decider, Door, problems};
 use crate::decide;
@@ -27,7 +28,8 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{FORWARDED, HeaderName};
 use axum::http::{HeaderMap, HeaderValue};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use quorate_shared::problem::InputError;
+use quorate_shared::api::CheckAnswer;
+use quorate_shared::problem::{InputError, Problem};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU8;
@@ -134,6 +136,13 @@ impl Forwarding {
 
 /// Answers a gateway. With the query `problem=header` a refusal is in the field `Quorate-Problem` too, for nginx,
 /// which reads no body of such an answer.
+#[utoipa::path(get, path = "/v1/authz", tag = "limits",
+    params(("problem" = Option<String>, Query, description = "`header`: the body of a refusal is in `Quorate-Problem` too.")),
+    responses(
+        (status = 200, body = CheckAnswer, headers(("RateLimit" = String), ("RateLimit-Policy" = String))),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A field is there twice."),
+        Decided
+    ))]
 pub(super) async fn ask<D: Decider>(State(door): State<Arc<Door<D>>>, caller: Caller, request: Request) -> Answer {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip());
     let forwarding = &door.settings.forwarding;

@@ -6,11 +6,13 @@ use crate::names::PolicyName;
 use crate::policy::{Policy, PolicySet, Region, Shape};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use utoipa::ToSchema;
 
 /// One difference between two sets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// Whose; `None`: of the set itself (a region, or the order of the policies).
+    #[schema(value_type = Option<String>)]
     pub policy: Option<PolicyName>,
     /// Which field, such as `limit.burst` or `overrides(tenant: acme).limit`. Of a policy that
     /// comes or goes: `policy`. `kind` says what follows for the budgets that exist.

@@ -85,6 +85,18 @@ impl Program {
 impl Gateway {
     /// Starts `program` before `agent` and `api`, its files in `folder`/`name`, and waits until it answers.
     pub async fn start(program: (Program, &Path), place: (&Path, &str), agent: SocketAddr, api: SocketAddr, without: WithoutAgent) -> Self {
+        let (closed, open) = program.0.without_agent();
+        let changes = if without == WithoutAgent::Open { vec![(closed, open)] } else { Vec::new() };
+        Self::start_changed(program, place, (agent, api), &changes).await
+    }
+
+    /// The same; in the shipped files each first text is replaced by its second.
+    pub async fn start_changed(
+        program: (Program, &Path),
+        place: (&Path, &str),
+        (agent, api): (SocketAddr, SocketAddr),
+        changes: &[(&str, &str)],
+    ) -> Self {
         let (which, path) = program;
         let (folder, name) = place;
         let port = Port::reserve();
@@ -103,9 +115,8 @@ impl Gateway {
             for (shipped, here) in &put_in {
                 text = text.replace(shipped, here);
             }
-            if without == WithoutAgent::Open {
-                let (closed, open) = which.without_agent();
-                text = text.replace(closed, open);
+            for (shipped, changed) in changes {
+                text = text.replace(shipped, changed);
             }
             fs::write(own.join(file.file_name().expect("it has a name")), text).expect("written");
         }

@@ -41,6 +41,9 @@ policies:
   match: {path: /once}
   per: [tenant, ip]
   limit: {algorithm: token-bucket, rate: 3/h, burst: 3}
+- name: far-away
+  match: {path: /bench}
+  limit: {algorithm: token-bucket, rate: 1000000/s, burst: 1000000}
 - name: too-large
   match: {path: /huge}
   cost: 2
