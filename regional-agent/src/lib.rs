@@ -16,6 +16,7 @@ pub mod holds;
 pub mod http;
 pub mod identity;
 pub mod metrics;
+mod opening;
 pub mod policy_shelf;
 mod presence;
 pub mod region;

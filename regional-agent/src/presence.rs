@@ -301,7 +301,7 @@ impl Region {
     pub(crate) fn follow(&self, state: &mut State, now: LocalTime) {
         (state.presence.elected, state.presence.gives_back) = (false, false);
         let contact = state.contact_with_coordinators();
-        (state.book, state.upcoming, state.broken) = (None, None, false);
+        (state.book, state.upcoming, state.opening, state.broken) = (None, None, None, false);
         state.followed = Some(Followed::new(now, contact));
         if !state.claims.conflict() {
             state.contact.last_error = None;

@@ -10,7 +10,7 @@ use crate::policy_shelf::PolicyShelf;
 use crate::presence::Presence;
 use crate::renewal::BeatError;
 use crate::seat::OwnSeat;
-use crate::store::{LeaseError, Store, StoreError};
+use crate::store::Store;
 use parking_lot::Mutex;
 use quorate_limiter::decision::LeaseView;
 use quorate_limiter::demand::DemandTracker;
@@ -19,7 +19,7 @@ use quorate_limiter::lease_book::LeaseBook;
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::record::Opening;
 use quorate_limiter::step_watch::StepWatch;
-use quorate_shared::heartbeat::{Number, PoliciesInForce};
+use quorate_shared::heartbeat::Number;
 use quorate_shared::names::RegionName;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use std::mem::Discriminant;
@@ -74,6 +74,8 @@ pub(crate) struct State {
     /// What is known of the lease while another agent renews.
     pub followed: Option<Followed>,
     pub presence: Presence,
+    /// A session that was asked for, of which nobody knows yet whether the store has it.
+    pub opening: Option<Opening>,
     /// The session that what was admitted and refused is counted in.
     pub counting_in: u64,
     /// The policy sets that the store keeps for the region's agents, by their name.
@@ -131,6 +133,7 @@ impl Region {
         let state = State {
             book: None,
             followed: None,
+            opening: None,
             presence: Presence::new(identity.me, identity.predecessor),
             counting_in: 0,
             shelved: None,
@@ -189,84 +192,6 @@ impl Region {
 
     pub(crate) fn is_unplugged(&self) -> bool {
         self.unplugged.load(Ordering::Relaxed)
-    }
-
-    /// Joins the agents of the region: opens a session if there is nobody else to do so, or learns of the one that
-    /// is open.
-    ///
-    /// # Errors
-    /// If the store cannot be asked.
-    pub async fn join(&self) -> Result<(), LeaseError> {
-        self.look_at_store().await?;
-        if self.is_elected() { self.open_session(None).await } else { Ok(()) }
-    }
-
-    /// Opens a session greater than any before (R5), unless one other than `seen` is open already.
-    /// Needs no coordinator: the region serves its floor under it until the first response.
-    ///
-    /// # Errors
-    /// If the store cannot be asked, or keeps another session open.
-    pub async fn open_session(&self, seen: Option<u64>) -> Result<(), LeaseError> {
-        self.open_session_with(seen, false).await
-    }
-
-    /// The same; with `burn`, all state of the store counts as lost.
-    pub(crate) async fn open_session_with(&self, seen: Option<u64>, burn: bool) -> Result<(), LeaseError> {
-        let _gate = self.lease_gate.lock().await;
-        if self.state.lock().book.as_ref().map(LeaseBook::session) != seen {
-            return Ok(());
-        }
-        let loaded = self.store.load().await?;
-        let (greatest, knows_all) = {
-            let state = self.state.lock();
-            (state.contact.greatest_session, !state.shelf.is_shared() || self.clock.now() < state.presence.alone_until)
-        };
-        // a store that lost its state may have a record, but an old one
-        let stored = loaded.record.as_ref();
-        let trusted = stored.filter(|record| !loaded.lost() && !burn && !record.burnt);
-        let session = greatest.max(stored.map_or(0, |r| r.session)).saturating_add(1);
-        let remembered = match trusted {
-            Some(record) => record.policies,
-            None if knows_all => self.state.lock().shelf.in_force(),
-            // another agent may have confirmed sets that give this region less
-            None => PoliciesInForce::default(),
-        };
-        let nonce = getrandom::u64().map_err(|e| StoreError::Refused(format!("no randomness for a session: {e}")))?;
-        let opened = self.store.open_session(&Opening { session, nonce, burn, policies: remembered }).await;
-        if matches!(opened, Err(LeaseError::NotElected)) {
-            self.follow(&mut self.state.lock(), self.clock.now());
-        }
-        opened?;
-        // what the store now holds: nothing, if it had lost its state
-        let record = self.store.load().await?.record.unwrap_or_default();
-        let now = self.clock.now();
-        let mut state = self.state.lock();
-        state.contact.greatest_session = session;
-        state.claims.opened(now);
-        let table = state.shelf.table(&self.name, record.policies);
-        state.table = Arc::new(table.unwrap_or_else(PolicyTable::empty));
-        state.upcoming = None;
-        state.broken = false;
-        let followed = state.followed.take();
-        match followed {
-            Some(_) => state.demand.count_anew(),
-            None => state.demand.restart(),
-        }
-        (state.counting_in, state.shelved) = (session, None);
-        self.follows.store(false, Ordering::Relaxed);
-        if record.burnt {
-            self.metrics.store_loss();
-            state.store_clock.forget_clock();
-            self.seat.lock().note_genesis(None);
-        }
-        let units = record.grants.into_iter().map(|(key, granted)| (key, granted.units));
-        let book = LeaseBook::open(self.name.clone(), self.agent.clone(), session, nonce, record.holdings, record.policies, now);
-        let contact = state.book.as_ref().map(LeaseBook::contact).or(followed.map(|f| f.follower.contact())).unwrap_or_default();
-        state.book = Some(book.with_units(units).with_seats().with_contact(contact));
-        self.seat_soon.notify_one();
-        self.dated.send_replace(Number { session, seq: 0 });
-        tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
-        Ok(())
     }
 
     /// By what to ask the store now; `None` before the first session, and while nothing may be admitted.

@@ -10,6 +10,7 @@ mod holds;
 mod known_faults;
 mod looks;
 mod losses;
+mod openings;
 mod outage;
 mod seats;
 mod sentinel;
