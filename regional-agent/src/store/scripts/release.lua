@@ -6,13 +6,19 @@
 if redis.call('GET', KEYS[2]) ~= ARGV[2] then
   return {'changed'}
 end
-local released, i = false, 2
+local released, all, i = false, true, 2
 for key, units, ticket in string.gmatch(ARGV[2], '\n(%S+) (%d+) slot ([^\n]*)') do
   i = i + 1
   if key ~= KEYS[i] then
     error('undeclared key ' .. key)
   end
-  released = release_slot(key, ticket, tonumber(units)) or released
+  if release_slot(key, ticket, tonumber(units)) then
+    released = true
+  else
+    all = false
+  end
 end
-redis.call('DEL', KEYS[2])
+if all then
+  redis.call('DEL', KEYS[2])
+end
 return {'released', released and '1' or '0'}

@@ -3,6 +3,7 @@
 use super::*;
 use crate::store::keep::Keep;
 use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::store::MemoryStore;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -220,16 +221,43 @@ async fn the_slot_of_a_holder_that_crashed_ends_and_its_late_return_frees_nobody
     }
 }
 
-#[tokio::test]
-async fn a_reservation_is_not_released_and_a_slot_is_not_settled() {
-    let server = Server::start();
-    let (store, mut memory) = (store(&server), quorate_limiter::store::MemoryStore::default());
-    begin(&store).await.expect("begun");
-    let now = StoreTime::from_micros(1_790_000_000_000_000);
+/// A store in memory in which nothing was ever admitted.
+fn memory_at(now: StoreTime) -> MemoryStore {
+    let mut memory = MemoryStore::default();
     memory.open_session(now, &opening(1), "memory").expect("the first");
     let number = Number { session: 1, seq: 1 };
     memory.take(now, number).expect("newer");
     memory.finish(now, &genesis(number)).expect("taken");
+    memory
+}
+
+#[tokio::test]
+async fn a_slot_that_had_ended_is_given_back_once_the_clock_says_that_it_has_not() {
+    let server = Server::start();
+    let (store, mut connection) = (store_on_test_clock(&server), server.connect());
+    let start = 1_790_000_000_000_000;
+    set_now(&mut connection, start);
+    begin(&store).await.expect("begun");
+    let mut memory = memory_at(StoreTime::from_micros(start));
+    let (limit, beside) = ([slots(1, HOUR)], Beside { hold: None, slot: Some(HoldId::from_bits(1)) });
+    assert!(take(&store, 1, None, &limit).await.allowed);
+    memory.decide_beside(StoreTime::from_micros(start), &question(&limit), &beside);
+    // an hour and a second later, then two seconds before that
+    for (seconds, released) in [(3_601, false), (3_601, false), (3_599, true), (3_599, false)] {
+        let now = start + seconds * 1_000_000;
+        set_now(&mut connection, now);
+        assert_eq!(release(&store, 1).await, released, "after {seconds} s");
+        assert_eq!(memory.release(StoreTime::from_micros(now), HoldId::from_bits(1)), released, "after {seconds} s");
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_is_not_released_and_a_slot_is_not_settled() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    let now = StoreTime::from_micros(1_790_000_000_000_000);
+    let mut memory = memory_at(now);
     let all = [Charge { cost: tokens(5), ..limit("a") }, slots(1, HOUR)];
     let question = question(&all);
     let hold = NewHold { id: HoldId::from_bits(1), life: Duration::from_secs(60), most: MicroTokens(u64::MAX) };
