@@ -152,6 +152,11 @@ impl Decider for Region {
         Region::release(self, slot).await
     }
 
+    async fn holds(&self, slot: HoldId, attempt: &Attempt) -> bool {
+        // of a store that does not say it is found out by asking it to decide
+        self.store.holds(slot, attempt).await.unwrap_or(false)
+    }
+
     fn status(&self) -> AgentStatus {
         Region::status(self)
     }

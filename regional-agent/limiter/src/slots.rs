@@ -28,7 +28,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    fn has_ended(&self, now: StoreTime, keep: Duration) -> bool {
+    pub(crate) fn has_ended(&self, now: StoreTime, keep: Duration) -> bool {
         now.since(self.at) > keep
     }
 
@@ -108,6 +108,11 @@ impl Slots {
         let Some(slot) = place.and_then(|place| self.taken.remove(place)) else { return false };
         self.total = self.total.saturating_sub(slot.units);
         true
+    }
+
+    /// What was taken by `id`, and is not forgotten.
+    pub(crate) fn of(&self, id: HoldId) -> Option<&Slot> {
+        self.taken.iter().find(|slot| slot.id == id)
     }
 
     /// True if none is taken.

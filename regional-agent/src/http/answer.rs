@@ -19,7 +19,7 @@ use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use quorate_limiter::hold::Settled;
+use quorate_limiter::hold::{HoldId, Settled};
 use quorate_shared::api::{CheckAnswer, LimitState, ReleaseAnswer, SettleAnswer};
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
 use quorate_shared::units::{MAX_EXACT, MicroTokens};
@@ -38,6 +38,8 @@ pub struct Answer {
     /// True if a problem is in a header field as well.
     repeats_problem: bool,
     body: Bytes,
+    /// What it tells of, if it tells of slots.
+    slot: Option<HoldId>,
 }
 
 impl Answer {
@@ -92,6 +94,11 @@ impl Answer {
         Self::ok(body.into(), RateLimitFields::default())
     }
 
+    /// By what the slots are given back that it tells of.
+    pub(super) const fn slot(&self) -> Option<HoldId> {
+        self.slot
+    }
+
     /// A problem, without a word on when to try again.
     pub fn problem(problem: Problem) -> Self {
         Self {
@@ -102,12 +109,13 @@ impl Answer {
             legacy: None,
             repeats_problem: false,
             body: json(&problem),
+            slot: None,
         }
     }
 
     fn ok(body: Bytes, fields: RateLimitFields) -> Self {
         let (media_type, repeats_problem) = ("application/json", false);
-        Self { status: StatusCode::OK, media_type, retry_after: None, fields, legacy: None, repeats_problem, body }
+        Self { status: StatusCode::OK, media_type, retry_after: None, fields, legacy: None, repeats_problem, body, slot: None }
     }
 
     /// The same with `X-RateLimit-…` fields, for old clients.
@@ -131,7 +139,7 @@ impl Answer {
             slot: verdict.slot.map(|id| id.to_string()),
             reservation: verdict.reservation.map(|id| id.to_string()),
         };
-        Self::ok(json(&answer), RateLimitFields::of(&verdict.limits, None))
+        Self { slot: verdict.slot, ..Self::ok(json(&answer), RateLimitFields::of(&verdict.limits, None)) }
     }
 
     fn too_costly(limit: &PolicyDecision, limits: &[PolicyDecision]) -> Self {

@@ -32,6 +32,7 @@ pub mod waiting;
 
 use crate::decide::{DecideError, Request, Verdict};
 use crate::metrics::{self, Metrics};
+use crate::store::keep::Attempt;
 use answer::Answer;
 use authz::Forwarding;
 use axum::Json;
@@ -66,6 +67,11 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Gives slots back. False if they have ended, or were given back before.
     fn release(&self, slot: HoldId) -> impl Future<Output = Result<bool, DecideError>> + Send;
+
+    /// True if slots are held yet, so that the answer to an attempt that told of them may be repeated.
+    fn holds(&self, _slot: HoldId, _attempt: &Attempt) -> impl Future<Output = bool> + Send {
+        std::future::ready(true)
+    }
 
     /// The region as this agent sees it.
     fn status(&self) -> AgentStatus;
@@ -244,9 +250,15 @@ impl<D: Decider> Door<D> {
             return decide(&*self.decider, &request, &wording, place).await.answer();
         };
         let (key, content) = (replays::Key::of(caller, &id), replays::Content::of(&request));
-        request.attempt = Some(key.attempt(content));
+        let attempt = key.attempt(content);
+        request.attempt = Some(attempt);
         let (decider, at) = (self.decider.clone(), place.to_owned());
         let deciding = async move { decide(&*decider, &request, &wording, &at).await };
+        if let Some((slot, serial)) = self.replays.slots_told(key)
+            && !self.decider.holds(slot, &attempt).await
+        {
+            self.replays.forget(key, serial);
+        }
         match self.replays.answer(key, content, Instant::now(), deciding).await {
             Ok(answer) => answer,
             Err(replays::NoAnswer::OtherContent) => Answer::problem(problems::reused_request_id(place)),

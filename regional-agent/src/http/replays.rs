@@ -14,6 +14,7 @@ use super::callers::Caller;
 use crate::decide::Request;
 use crate::store::keep::Attempt;
 use parking_lot::Mutex;
+use quorate_limiter::hold::HoldId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,6 +144,19 @@ impl Replays {
         answered.clone().ok_or(NoAnswer::Failed)
     }
 
+    /// The slots that the answer to this request told of, if it is known, and the number of its entry.
+    pub fn slots_told(&self, key: Key) -> Option<(HoldId, u64)> {
+        match self.kept.lock().by_key.get(&key)? {
+            Entry { serial, state: State::Decided(answer), .. } => Some((answer.slot()?, *serial)),
+            Entry { state: State::Deciding(_), .. } => None,
+        }
+    }
+
+    /// Forgets the entry of this number: who asks again is decided anew.
+    pub fn forget(&self, key: Key, serial: u64) {
+        self.kept.lock().forget(key, serial);
+    }
+
     fn turn(&self, key: Key, content: Content, now: Instant) -> Turn {
         let mut kept = self.kept.lock();
         kept.forget_old(now);
@@ -238,6 +252,12 @@ impl Kept {
         self.by_key.get_mut(&key).filter(|entry| entry.serial == serial)
     }
 
+    fn forget(&mut self, key: Key, serial: u64) {
+        if self.entry(key, serial).is_some() {
+            self.by_key.remove(&key);
+        }
+    }
+
     fn forget_old(&mut self, now: Instant) {
         while self.by_age.front().is_some_and(|(since, ..)| now.saturating_duration_since(*since) >= self.life) {
             self.forget_oldest();
@@ -245,10 +265,8 @@ impl Kept {
     }
 
     fn forget_oldest(&mut self) {
-        if let Some((_, key, serial)) = self.by_age.pop_front()
-            && self.entry(key, serial).is_some()
-        {
-            self.by_key.remove(&key);
+        if let Some((_, key, serial)) = self.by_age.pop_front() {
+            self.forget(key, serial);
         }
     }
 }

@@ -67,6 +67,11 @@ impl Embedded {
         self.state.lock().release(self.now(), slot)
     }
 
+    /// See [`super::Store::holds`].
+    pub fn holds(&self, slot: HoldId) -> bool {
+        self.state.lock().holds_slots(self.now(), slot)
+    }
+
     /// See [`super::Store::load`].
     pub fn load(&self) -> Loaded {
         Loaded { record: self.state.lock().record(self.now()).cloned(), store: IDENTITY.to_owned() }

@@ -14,7 +14,7 @@ pub use error::{LeaseError, StoreError, Unusable};
 pub use redis::{Condition, RedisSettings, RedisStore, Warning};
 
 use crate::config::STORE_TIMEOUT;
-use keep::{Keep, Said};
+use keep::{Again, Attempt, Keep, Said};
 use look::{Look, Looked};
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::election::AgentId;
@@ -152,7 +152,16 @@ impl Store {
     pub async fn decide(&self, question: &Question, keep: &Keep, until: Instant) -> Result<(Said, Option<Sight>), StoreError> {
         match self {
             Self::Embedded(store) => Ok((Said::First { reply: store.decide(question, &keep.beside), remembered: true }, None)),
-            Self::Redis(store) => store.decide_showing(question, keep, until).await,
+            Self::Redis(store) => {
+                let (said, sight) = store.decide_showing(question, keep, until).await?;
+                match (&said, &keep.attempt) {
+                    // of slots that are gone nobody is told once more: the answer is forgotten
+                    (Said::Again(Again { slot: Some(slot), .. }), Some(attempt)) if !store.holds(*slot, attempt, until).await? => {
+                        store.decide_showing(question, keep, until).await
+                    }
+                    _ => Ok((said, sight)),
+                }
+            }
         }
     }
 
@@ -225,6 +234,15 @@ impl Store {
         match self {
             Self::Embedded(store) => Ok(store.release(slot)),
             Self::Redis(store) => store.release(slot).await,
+        }
+    }
+
+    /// True if slots are held yet, so that the answer to an attempt that told of them may be repeated; else the store
+    /// forgets that answer.
+    pub async fn holds(&self, slot: HoldId, attempt: &Attempt) -> Result<bool, StoreError> {
+        match self {
+            Self::Embedded(store) => Ok(store.holds(slot)),
+            Self::Redis(store) => store.holds(slot, attempt, Instant::now() + store.decision_timeout()).await,
         }
     }
 

@@ -4,12 +4,14 @@ use crate::scripted::{Scripted, allowed, before, over, post, refused, send, writ
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use quorate_agent::decide::DecideError;
+use quorate_agent::decide::{DecideError, Verdict};
 use quorate_agent::http::callers::Callers;
 use quorate_agent::http::{FrontDoor, router};
+use quorate_limiter::hold::HoldId;
 use quorate_shared::settings::TokenHash;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tower::ServiceExt;
 
@@ -29,6 +31,23 @@ async fn a_retry_gets_the_first_answer() {
         let other = post(routes, "/v1/check", R1.replace("r1", "r2")).await;
         assert_eq!((other.json()["limits"].clone(), decider.count()), (json!([]), 2));
     }
+}
+
+#[tokio::test]
+async fn an_answer_is_repeated_as_long_as_its_slots_are_held() {
+    let told = |bits| Ok(Verdict { slot: Some(HoldId::from_bits(bits)), ..allowed(vec![write_api(41)]) });
+    let decider = Scripted::saying(told(1));
+    let routes = before(&decider);
+    let slot = async || post(routes.clone(), "/v1/check", R1).await.json()["slot"].clone();
+    let first = slot().await;
+    decider.says(told(2));
+    assert_eq!((slot().await, decider.count()), (first.clone(), 1));
+    decider.holds.store(false, Ordering::SeqCst);
+    let second = slot().await;
+    assert_eq!((second != first, decider.count()), (true, 2), "it stands for another request");
+    decider.holds.store(true, Ordering::SeqCst);
+    decider.says(told(3));
+    assert_eq!((slot().await, decider.count()), (second, 2));
 }
 
 #[tokio::test]

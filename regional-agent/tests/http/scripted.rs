@@ -5,12 +5,14 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use quorate_agent::decide::{DecideError, PolicyDecision, Request, Verdict};
 use quorate_agent::http::{Decider, FrontDoor, router};
+use quorate_agent::store::keep::Attempt;
 use quorate_limiter::decision::LimitDecision;
 use quorate_limiter::hold::{HoldId, Settled};
 use quorate_shared::api::{AgentStatus, DecisionMode, StoreStatus};
 use quorate_shared::policy::Limit;
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
 use quorate_shared::units::{Capacity, MicroTokens};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -30,6 +32,8 @@ pub struct Scripted {
     pub settles: Mutex<Result<Option<Settled>, DecideError>>,
     /// What it was told to settle.
     pub settled: Mutex<Vec<(HoldId, MicroTokens)>>,
+    /// Whether slots are held yet.
+    pub holds: AtomicBool,
     /// What is missing.
     pub ready: Mutex<Result<(), String>>,
 }
@@ -45,6 +49,7 @@ impl Scripted {
             has_begun: Semaphore::new(0),
             settles: Mutex::new(Ok(None)),
             settled: Mutex::default(),
+            holds: AtomicBool::new(true),
             ready: Mutex::new(Ok(())),
         })
     }
@@ -88,6 +93,10 @@ impl Decider for Scripted {
 
     async fn release(&self, slot: HoldId) -> Result<bool, DecideError> {
         Ok(slot == HoldId::from_bits(10))
+    }
+
+    async fn holds(&self, _: HoldId, _: &Attempt) -> bool {
+        self.holds.load(Ordering::SeqCst)
     }
 
     fn status(&self) -> AgentStatus {

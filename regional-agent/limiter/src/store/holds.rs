@@ -54,6 +54,11 @@ impl MemoryStore {
         self.slots.release(now, id)
     }
 
+    /// True if the slots that were taken by `id` are held yet.
+    pub fn holds_slots(&self, now: StoreTime, id: HoldId) -> bool {
+        self.slots.holds(now, id)
+    }
+
     /// Slots as they were last written, and until when they are kept.
     pub fn slots(&self, budget: &BudgetId) -> Option<(&Slots, StoreTime)> {
         self.slots.kept(budget)

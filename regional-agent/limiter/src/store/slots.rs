@@ -76,6 +76,13 @@ impl SlotBook {
         budgets.iter().filter(|budget| self.release_of(now, budget, id)).count() > 0
     }
 
+    /// True if slots that were taken by `id` are there, and none of them has ended.
+    pub fn holds(&self, now: StoreTime, id: HoldId) -> bool {
+        let kept = self.places.of(id).filter_map(|(_, budget)| self.of.get(budget));
+        let mut held = kept.filter_map(|kept| Some((kept, kept.value.slots.of(id)?))).peekable();
+        held.peek().is_some() && held.all(|(kept, slot)| kept.is_there(now) && !slot.has_ended(now, kept.value.keep))
+    }
+
     /// Gives back the slots of one budget that were taken by `id`.
     pub fn release_of(&mut self, now: StoreTime, budget: &BudgetId, id: HoldId) -> bool {
         let Some(kept) = self.of.get_mut(budget).filter(|kept| kept.is_there(now)) else { return false };
@@ -168,6 +175,7 @@ mod tests {
             assert_eq!(HoldId::from_bits(id).folded(), 7);
             take(&mut book, 0, subject, id);
         }
+        assert_eq!(ALIKE.map(|id| book.holds(at(1), HoldId::from_bits(id))), [true; 3]);
         let mut release = |id| book.release(at(1), HoldId::from_bits(id));
         assert_eq!([ALIKE[1], ALIKE[1], ALIKE[2], ALIKE[0], ALIKE[0]].map(&mut release), [true, false, true, true, false]);
         assert!(book.of.is_empty() && book.places.0.is_empty());
@@ -189,6 +197,7 @@ mod tests {
             take(&mut book, 900, "b", id + 100);
         }
         assert!(!book.release(at(1_001), HoldId::from_bits(1)));
+        assert_eq!([1, 101, 9].map(|id| book.holds(at(1_001), HoldId::from_bits(id))), [false, true, false]);
         assert_eq!(book.keep(at(1_001), &budget("a"), KEEP, None), MicroTokens(5));
         assert_eq!((book.of.len(), book.places.0.len()), (1, 5));
         book.sweep(at(10_000_000));

@@ -8,6 +8,7 @@ use super::session::Call;
 use super::wire::{Words, unreadable};
 use super::{RedisStore, left};
 use crate::store::StoreError;
+use crate::store::keep::Attempt;
 use quorate_limiter::hold::{HoldId, SettleReply, Settled};
 use quorate_shared::units::MicroTokens;
 use std::time::Instant;
@@ -58,6 +59,22 @@ impl RedisStore {
             // another one was faster
             "changed" => Ok(false),
             "no-record" => Err(StoreError::Unreachable("no session with the store yet".into())),
+            other => Err(unreadable(other)),
+        }
+    }
+
+    /// See [`crate::store::Store::holds`].
+    pub async fn holds(&self, slot: HoldId, attempt: &Attempt, until: Instant) -> Result<bool, StoreError> {
+        let key = self.keys.slot(slot);
+        let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), left(until)).await?;
+        let text = query.0.unwrap_or_default();
+        let mut keys = self.charged_keys(&key, &text);
+        keys.insert(2, self.keys.attempt(&attempt.key));
+        let call = Call { script: &self.scripts.held, keys, arguments: vec![text, slot.to_string()] };
+        let (status, mut words) = Words::of(self.link.call(&call, left(until)).await?)?;
+        match status.as_str() {
+            "held" => words.flag(),
+            "no-record" => Ok(false),
             other => Err(unreadable(other)),
         }
     }

@@ -63,6 +63,8 @@ pub struct Scripts {
     pub settle: Script,
     /// The return of slots.
     pub release: Script,
+    /// Whether slots are held yet.
+    pub held: Script,
     /// Whether the record is to be believed.
     pub trust: Script,
     /// A new session.
@@ -118,6 +120,7 @@ impl Scripts {
             decide_buckets: script(&[LEASE, BUCKET, BUCKETS, include_str!("../scripts/only_buckets.lua"), DECIDE]),
             settle: script(&[LEASE, BUCKET, SHARE, LOG, SLIDING, EXCESS, SLOTS, WINDOW, include_str!("../scripts/settle.lua")]),
             release: script(&[LEASE, BUCKET, SHARE, LOG, EXCESS, SLOTS, include_str!("../scripts/release.lua")]),
+            held: script(&[LEASE, BUCKET, SHARE, LOG, EXCESS, SLOTS, include_str!("../scripts/held.lua")]),
             trust: script(&[LEASE, "return {'done'}"]),
             open: script(&[include_str!("../scripts/open.lua")]),
             draw: script(&[LEASE, include_str!("../scripts/draw.lua")]),
@@ -133,10 +136,26 @@ impl Scripts {
     }
 
     /// Each of them.
-    pub fn all(&self) -> [&Script; 15] {
-        let Self { decide, decide_buckets, settle, release, trust, open, draw, take, write, grant, finish, usage, seat, look, shelve } =
-            self;
-        [decide, decide_buckets, settle, release, trust, open, draw, take, write, grant, finish, usage, seat, look, shelve]
+    pub fn all(&self) -> [&Script; 16] {
+        let Self {
+            decide,
+            decide_buckets,
+            settle,
+            release,
+            held,
+            trust,
+            open,
+            draw,
+            take,
+            write,
+            grant,
+            finish,
+            usage,
+            seat,
+            look,
+            shelve,
+        } = self;
+        [decide, decide_buckets, settle, release, held, trust, open, draw, take, write, grant, finish, usage, seat, look, shelve]
     }
 }
 

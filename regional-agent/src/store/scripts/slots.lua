@@ -113,12 +113,18 @@ local function slots_account(key, way, cost, view)
   return account
 end
 
--- Gives a slot back. True unless it has ended, or was given back before.
-local function release_slot(key, ticket, units)
+-- What is kept of a slot, unless it has ended, or was given back.
+local function held_slot(key, ticket, units)
   local id, keep = string.match(ticket, '^(%x+) (%d+)$')
   local member = id .. ':' .. int(units)
   local at = redis.call('ZSCORE', key, member)
-  if not at or since(tonumber(at)) > tonumber(keep) then
+  return at and since(tonumber(at)) <= tonumber(keep) and member or nil
+end
+
+-- Gives a slot back. True unless it has ended, or was given back before.
+local function release_slot(key, ticket, units)
+  local member = held_slot(key, ticket, units)
+  if not member then
     return false
   end
   redis.call('ZREM', key, member)

@@ -1,6 +1,7 @@
 //! A request id is charged once in a region, whichever agent is asked and whatever happens to the answer.
 
 use super::*;
+use crate::store::Store;
 use crate::store::keep::{Again, MOST_ATTEMPTS};
 use quorate_limiter::decision::LimitDecision;
 use quorate_limiter::hold::{Beside, HoldId, NewHold};
@@ -197,4 +198,43 @@ async fn no_more_ids_are_remembered_than_may_be_and_each_for_a_minute() {
     first(ask(&store, &limit(), &attempt(2, 1)).await);
     let text: String = redis::cmd("GET").arg(store.keys.tally()).query(&mut server.connect()).expect("there");
     assert_eq!(text, format!("101 1 {}", MOST_ATTEMPTS - 1));
+}
+
+/// One slot of a kind of requests, and a token of another limit.
+fn slot_and_token() -> Vec<Charge> {
+    let slots = quorate_shared::policy::Limit::Concurrency { slots: tokens(2), max_hold: HOUR };
+    let slots = Charge { limit: slots, floor: slots.capacity(), lendable: slots.capacity(), ..charge("slots", tokens(1), HOUR, tokens(1)) };
+    vec![slots, limit()]
+}
+
+/// The slots that an attempt was told of, drawn as `drawn` if it was decided now.
+async fn told(store: &Store, drawn: u128) -> (bool, Option<HoldId>) {
+    let hold = NewHold { id: HoldId::from_bits(drawn + 100), life: HOUR / 60, most: MicroTokens(u64::MAX) };
+    let beside = Beside { hold: Some(hold), slot: Some(HoldId::from_bits(drawn)) };
+    let (keep, until) = (Keep { beside, ..attempt(1, 1) }, Instant::now() + Duration::from_secs(10));
+    match store.decide(&question(&slot_and_token()), &keep, until).await.expect("it answers").0 {
+        Said::First { reply: Reply::Decided(decision), remembered: true } => (true, decision.allowed.then_some(HoldId::from_bits(drawn))),
+        Said::Again(again) => (false, again.slot),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn of_slots_that_are_held_no_more_a_retry_is_not_told() {
+    let server = Server::start();
+    let direct = store(&server);
+    begin(&direct).await.expect("begun");
+    let (one, two) = (Store::Redis(store(&server)), Store::Redis(store(&server)));
+    let id = |bits| Some(HoldId::from_bits(bits));
+    assert_eq!([told(&one, 1).await, told(&two, 2).await, told(&one, 3).await], [(true, id(1)), (false, id(1)), (false, id(1))]);
+    assert_eq!(left(&direct).await, 9, "charged once");
+
+    assert!(two.release(HoldId::from_bits(1)).await.expect("it answers"));
+    assert_eq!([told(&one, 4).await, told(&two, 5).await], [(true, id(4)), (false, id(4))], "it is a new request, which has a retry again");
+    assert_eq!(left(&direct).await, 8);
+
+    // settling gives the slots back too
+    two.settle(HoldId::from_bits(104), tokens(0)).await.expect("it answers");
+    assert!(!one.holds(HoldId::from_bits(4), &attempt(1, 1).attempt.expect("one")).await.expect("it answers"));
+    assert_eq!(told(&one, 6).await, (true, id(6)));
 }
