@@ -172,8 +172,17 @@ async fn begin(store: &Store) {
     store.take(number).await.expect("taken");
     let renewal = Renewal { lease: Duration::from_secs(5), drift: Drift::DEFAULT, lenders: BTreeMap::new(), drained_lenders: Vec::new() };
     let stamp = Stamp { number, office: Office { term: 1, process: 1 }, at: LeaderTime::ZERO };
-    let finish =
-        Finish { stamp, renewal, policies, full: true, genesis: true, lapsed: false, clock_at_least: StoreTime::ZERO, changed: Vec::new() };
+    let finish = Finish {
+        stamp,
+        renewal,
+        policies,
+        full: true,
+        genesis: true,
+        lapsed: false,
+        clock_at_least: StoreTime::ZERO,
+        changed: Vec::new(),
+        named: None,
+    };
     store.finish(&finish).await.expect("finished");
 }
 

@@ -330,6 +330,7 @@ async fn write_down(
         state.upcoming = Some(table.clone());
         state.table.in_force() != table.in_force()
     };
+    let named = changes.then(|| table.kinds());
     let mut finish = Finish {
         stamp: application.stamp,
         renewal: application.renewal(),
@@ -339,6 +340,7 @@ async fn write_down(
         genesis: application.genesis,
         lapsed: has_lapsed(region, &application),
         changed,
+        named,
     };
     region.store.finish(&finish).await?;
     if !finish.lapsed && has_lapsed(region, &application) {

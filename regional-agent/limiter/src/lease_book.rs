@@ -25,7 +25,7 @@ use crate::decision::LeaseView;
 use crate::draining::Draining;
 use crate::horizons::Horizons;
 use crate::record::Renewal;
-use crate::unit_grants::{UnitGrants, is_over};
+use crate::unit_grants::UnitGrants;
 use quorate_shared::heartbeat::{
     ClockReport, Heartbeat, Holding, Number, OpenWindow, PoliciesInForce, Reading, Report, Response, Spent, Stamp, StoreReport,
 };
@@ -232,7 +232,7 @@ impl LeaseBook {
         self.sent.retain(|seq, _| *seq > number.seq || accepted);
         let offered = self.offered(response, now);
         let Difference { reductions, increases } = Difference::between(&self.holdings, &offered);
-        let (fewer_units, more_units) = self.units.compare(&response.grants, response.full, |id, label| self.is_over(id, label));
+        let (fewer_units, more_units) = self.units.compare(&response.grants, response.full, &self.windows);
         Ok(Application {
             stamp: response.stamp,
             reductions,
@@ -256,10 +256,6 @@ impl LeaseBook {
             grants: response.grants.clone(),
             clock_at_least: response.clock_at_least,
         })
-    }
-
-    fn is_over(&self, budget: &BudgetId, label: WindowLabel) -> bool {
-        is_over(&self.windows, budget, label)
     }
 
     /// What the region would hold by a response, and what it names as nothing.
@@ -306,7 +302,7 @@ impl LeaseBook {
         let held = |budget: &BudgetId| self.holdings.contains_key(budget);
         self.draining.applied(application.stamp, &application.offers, application.full, held);
         let written = [application.fewer_units, application.grants].concat();
-        self.units.applied(&written, application.stamp.number.seq, |id, label| is_over(&self.windows, id, label));
+        self.units.applied(&written, application.stamp.number.seq, &self.windows);
     }
 
     /// What holds at `now`.

@@ -11,7 +11,7 @@ use quorate_shared::policy::floors::RegionShare;
 use quorate_shared::policy::{Limit, OnStoreFailure, Policy, PolicySet, Shape};
 use quorate_shared::time::{StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MicroTokens};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,6 +174,11 @@ impl PolicyTable {
     /// True if both go by sets of one cluster: versions of two mean nothing to each other.
     pub fn is_of_cluster_of(&self, other: &Self) -> bool {
         self.key == other.key
+    }
+
+    /// Its policies, by name and generation.
+    pub fn kinds(&self) -> BTreeSet<(PolicyName, u64)> {
+        self.rows.iter().map(|row| (row.policy.name.clone(), row.policy.generation)).collect()
     }
 
     /// Which sets it was made of.

@@ -9,7 +9,7 @@ use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, StoreTime, WindowLabel};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long a record outlives its last heartbeat or renewal. Losing it is safe: the next session burns (R7).
@@ -17,6 +17,9 @@ pub const RECORD_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long a change of limits bears on the next one of the same policy.
 pub const CHANGE_MEMORY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long it is remembered that the budgets of a policy began anew which no set in force names any more.
+pub const ANEW_MEMORY: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// What a region's store knows of its lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -187,6 +190,9 @@ pub struct Finish {
     pub clock_at_least: StoreTime,
     /// Policies whose floors changed with [`Self::policies`].
     pub changed: Vec<ChangedPolicy>,
+    /// If other policies are in force from now on: all of them, by name and generation. What is remembered of others is
+    /// forgotten once it is old; they come back only with coordinators that are restored from a backup.
+    pub named: Option<BTreeSet<(PolicyName, u64)>>,
 }
 
 /// A policy whose budgets have other floors from now on.
@@ -355,6 +361,9 @@ impl Record {
         }
         for changed in finish.changed.iter().filter(|changed| !changed.anew || !mistake::made(Mistake::ChangedKindUnused)) {
             self.note_change(now, changed);
+        }
+        if let Some(named) = &finish.named {
+            self.changes.retain(|policy, change| named.contains(policy) || !change.is_past(now));
         }
         if finish.full && self.burnt {
             // what was lent until now nobody knew, so what refilled until now is not counted

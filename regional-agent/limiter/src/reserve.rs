@@ -166,8 +166,9 @@ impl Reserve {
             true => Vec::new(),
             false => table.changed_since(before, (before.active > 0).then_some(&*self.table), ended),
         };
+        let named = (table.in_force() != before).then(|| table.kinds());
         self.table = table;
-        self.put_in_force(now, |finish| Finish { changed, ..finish })
+        self.put_in_force(now, |finish| Finish { changed, named, ..finish })
     }
 
     /// Decides charges, all or nothing over those that are enforced, by what is set aside for this seat. `None` if
@@ -231,6 +232,7 @@ impl Reserve {
             lapsed: false,
             clock_at_least: StoreTime::ZERO,
             changed: Vec::new(),
+            named: None,
         };
         self.store.finish(now, &with(finish))
     }

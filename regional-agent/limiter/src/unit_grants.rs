@@ -38,13 +38,16 @@ impl UnitGrants {
         self.grants.iter().filter(|(_, known)| !known.settled).map(|(key, _)| key)
     }
 
-    /// Splits a response's grants into those that give something up and those that do not. In a
-    /// full one, what is not named is nothing; so is what windows left behind had. What a burnt window can
+    /// Splits a response's grants into those that give something up and those that do not, while `windows` are the
+    /// newest of the allowances in force. In a full one, what is not named is nothing; so is what windows left behind
+    /// had, and what is left of policies that are in force no more. What a burnt window can
     /// have come to is given up too, since it counts as spent: it must be known before the response
     /// is echoed beside what was spent.
-    pub fn compare(&self, offered: &[Grant], full: bool, over: impl Fn(&BudgetId, WindowLabel) -> bool) -> (Vec<Grant>, Vec<Grant>) {
+    pub fn compare(&self, offered: &[Grant], full: bool, windows: &[OpenWindow]) -> (Vec<Grant>, Vec<Grant>) {
+        let over = |budget: &BudgetId, label| is_over(windows, budget, label);
         let named = |key: &(BudgetId, WindowLabel)| offered.iter().any(|g| g.budget == key.0 && g.label == key.1);
-        let gone = self.grants.keys().filter(|key| over(&key.0, key.1) || (full && !named(key)));
+        let unnamed = |key: &(BudgetId, WindowLabel)| (full || !counts(windows, &key.0)) && !named(key);
+        let gone = self.grants.keys().filter(|key| over(&key.0, key.1) || unnamed(key));
         let nothing = |(budget, label): &(BudgetId, WindowLabel)| Grant {
             budget: budget.clone(),
             label: *label,
@@ -59,13 +62,15 @@ impl UnitGrants {
         (less, more)
     }
 
-    /// These grants are in force, and response `seq` is applied.
-    pub fn applied(&mut self, grants: &[Grant], seq: u64, over: impl Fn(&BudgetId, WindowLabel) -> bool) {
-        self.grants.retain(|(budget, label), _| !over(budget, *label));
+    /// These grants are in force, and response `seq` is applied, to a heartbeat of these `windows`.
+    pub fn applied(&mut self, grants: &[Grant], seq: u64, windows: &[OpenWindow]) {
+        self.grants.retain(|(budget, label), _| counts(windows, budget) && !is_over(windows, budget, *label));
         for known in self.grants.values_mut() {
             known.settled |= known.told.in_heartbeat(seq);
         }
-        for grant in grants.iter().filter(|g| !over(&g.budget, g.label)) {
+        // those of a policy that is new are in no heartbeat yet; of one that is in force no more nobody waits to hear
+        let stays = |g: &&Grant| !is_over(windows, &g.budget, g.label) && (counts(windows, &g.budget) || g.granted > MicroTokens::ZERO);
+        for grant in grants.iter().filter(stays) {
             // of nothing too the coordinators wait to hear what was spent
             self.grants.insert((grant.budget.clone(), grant.label), Known { units: grant.granted, ..Known::default() });
         }
@@ -95,8 +100,13 @@ impl UnitGrants {
     }
 }
 
+/// True if one of these windows is of the budget's policy.
+fn counts(windows: &[OpenWindow], budget: &BudgetId) -> bool {
+    windows.iter().any(|w| w.policy == budget.policy && w.generation == budget.generation)
+}
+
 /// True of a window that the region has left behind.
-pub(crate) fn is_over(windows: &[OpenWindow], budget: &BudgetId, label: WindowLabel) -> bool {
+fn is_over(windows: &[OpenWindow], budget: &BudgetId, label: WindowLabel) -> bool {
     windows.iter().any(|w| w.policy == budget.policy && w.generation == budget.generation && label < w.label)
 }
 
@@ -105,6 +115,12 @@ mod tests {
     use super::*;
     use quorate_shared::names::{PolicyName, SubjectHash, SubjectKey};
     use quorate_shared::time::StoreTime;
+
+    /// The policy `p` is in force, and in its first window.
+    fn in_force() -> Vec<OpenWindow> {
+        let label = WindowLabel::default();
+        vec![OpenWindow { policy: "p".parse().expect("a name"), generation: 1, label, last: label }]
+    }
 
     fn grant(units: u64, used_at_most: u64) -> Grant {
         let policy = "p".parse().expect("a name");
@@ -116,13 +132,27 @@ mod tests {
     #[test]
     fn what_a_burnt_window_can_have_come_to_is_known_before_its_grant_is_used() {
         let mut known = UnitGrants::default();
-        known.applied(&[grant(3, 0)], 1, |_, _| false);
-        let (less, more) = known.compare(&[grant(5, 4)], false, |_, _| false);
+        known.applied(&[grant(3, 0)], 1, &in_force());
+        let (less, more) = known.compare(&[grant(5, 4)], false, &in_force());
         assert_eq!((less, more), (vec![grant(3, 4)], vec![grant(5, 4)]));
-        let (less, more) = known.compare(&[grant(5, 0)], false, |_, _| false);
+        let (less, more) = known.compare(&[grant(5, 0)], false, &in_force());
         assert_eq!((less, more), (vec![], vec![grant(5, 0)]));
-        let (less, more) = known.compare(&[grant(2, 4)], false, |_, _| false);
+        let (less, more) = known.compare(&[grant(2, 4)], false, &in_force());
         assert_eq!((less, more), (vec![grant(2, 4)], vec![]));
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_grants_of_a_policy_that_is_gone() {
+        let mut known = UnitGrants::default();
+        known.applied(&[grant(3, 0)], 1, &[]);
+        assert_eq!(known.windows().count(), 1, "it is so new that no heartbeat named a window of it");
+        known.applied(&[], 2, &in_force());
+        assert_eq!(known.compare(&[grant(4, 0)], false, &[]), (vec![], vec![grant(4, 0)]), "granted just now");
+
+        let (less, more) = known.compare(&[], false, &[]);
+        assert_eq!((&less, &more), (&vec![grant(0, 0)], &vec![]));
+        known.applied(&less, 3, &[]);
+        assert_eq!((known.windows().count(), known.grants.len()), (0, 0));
     }
 
     #[test]
@@ -149,11 +179,11 @@ mod tests {
 
         let first = grants.tell(1, spent(&grants), &[report]);
         assert_eq!((first.len(), &first[0].budget), (MOST_SPENT, &last));
-        grants.applied(&[], 1, |_, _| false);
+        grants.applied(&[], 1, &in_force());
         assert_eq!(grants.windows().count(), 500, "those that were not said are still to be");
         assert!(grants.windows().all(|(budget, _)| first.iter().all(|s| s.budget != *budget)));
         assert_eq!(grants.tell(2, spent(&grants), &[]).len(), 500);
-        grants.applied(&[], 2, |_, _| false);
+        grants.applied(&[], 2, &in_force());
         assert_eq!(grants.windows().count(), 0);
     }
 }

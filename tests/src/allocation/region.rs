@@ -123,6 +123,7 @@ impl Region {
             genesis: application.genesis,
             lapsed: self.book.lapsed(&application, local(now)),
             changed: Vec::new(),
+            named: None,
         };
         let at = store_time(now);
         let increases = application.increases.clone();

@@ -412,5 +412,6 @@ fn finish(applying: &Applying) -> Finish {
         genesis: application.genesis,
         lapsed: applying.lapsed,
         changed: applying.changed.clone(),
+        named: Some(applying.table.kinds()),
     }
 }

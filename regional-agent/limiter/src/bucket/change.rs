@@ -1,7 +1,7 @@
 //! What the last change of a policy's limits says of a bucket that was not asked for since.
 
 use super::{Bucket, Fill, GRACE, History, Terms, greatest, least, shortened, since};
-use crate::record::CHANGE_MEMORY;
+use crate::record::{ANEW_MEMORY, CHANGE_MEMORY};
 use quorate_shared::time::StoreTime;
 use quorate_shared::units::{Capacity, MicroTokens};
 
@@ -16,7 +16,7 @@ pub struct Change {
     /// full.
     pub slowed: Option<Slowed>,
     /// When the budgets began anew under a name that had others before, by a clock that never shows
-    /// less than a window that was used: what those counted is not in these. Never forgotten.
+    /// less than a window that was used: what those counted is not in these. Not forgotten while a set in force names them.
     pub anew_at: Option<StoreTime>,
 }
 
@@ -46,6 +46,11 @@ impl Change {
 }
 
 impl Change {
+    /// True if it is so long ago that it means nothing for policies that nobody asks for.
+    pub(crate) fn is_past(&self, now: StoreTime) -> bool {
+        now.since(self.at) > CHANGE_MEMORY && self.anew_at.is_none_or(|then| now.since(then) > ANEW_MEMORY)
+    }
+
     /// The least own rate before this change, as far back as is remembered, and since.
     pub(super) fn slowest(&self, terms: &Terms) -> MicroTokens {
         terms.own_rate.min(shortened(self.former.minus(terms.lent).rate, terms.drift))

@@ -4,6 +4,7 @@
 
 mod bucket;
 mod ended;
+mod gone;
 mod holds;
 mod lease;
 mod never_more;

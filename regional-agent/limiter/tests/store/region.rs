@@ -115,6 +115,7 @@ impl Region {
             genesis: false,
             lapsed: false,
             changed: vec![],
+            named: None,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::store::look::AGENT_LIFE;
 use quorate_limiter::bucket::{GRACE, LIFE_WITHOUT_REFILL, LONGEST_LIFE};
 use quorate_limiter::estimates::{GRAINS, LEAST_GRAIN};
 use quorate_limiter::excess::{MOST_EXCESSES, SPAN};
-use quorate_limiter::record::{CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
+use quorate_limiter::record::{ANEW_MEMORY, CHANGE_MEMORY, CLOCKS_APART, RECORD_LIFE};
 use quorate_limiter::slots::{MOST_SLOTS, REMEMBERED};
 use quorate_shared::policy::MAX_LOG_ENTRIES;
 use quorate_shared::units::MAX_EXACT;
@@ -174,6 +174,7 @@ fn constants() -> String {
         micros("AGENT_LIFE", AGENT_LIFE),
         format!("local AGENTS_LIFE_MS = '{}'\n", 2 * AGENT_LIFE.as_millis()),
         micros("CHANGE_MEMORY", CHANGE_MEMORY),
+        micros("ANEW_MEMORY", ANEW_MEMORY),
         micros("CLOCKS_APART", CLOCKS_APART),
         micros("LEAST_GRAIN", LEAST_GRAIN),
         format!("local GRAINS = {GRAINS}\n"),

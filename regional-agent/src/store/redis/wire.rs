@@ -8,7 +8,7 @@ use quorate_limiter::excess::ExcessBook;
 use quorate_limiter::hold::HoldId;
 use quorate_limiter::record::{Finish, FloorTerms, HoldingsChange, Opening, Refusal, Settlement};
 use quorate_shared::heartbeat::{Grant, Holding, Number, PoliciesInForce, Stamp};
-use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
@@ -177,12 +177,17 @@ pub fn finish(finish: &Finish) -> Result<Vec<String>, StoreError> {
     words.extend([finish.full, finish.genesis, finish.lapsed].map(flag));
     words.push(serde_json::to_string(&finish.renewal).map_err(|e| unreadable(&e.to_string()))?);
     words.push(finish.clock_at_least.as_micros().to_string());
+    words.push(finish.named.as_ref().map_or_else(|| "-".to_owned(), named));
     for changed in &finish.changed {
         words.push(format!("{}:{}", changed.policy, changed.generation));
         words.extend(capacity(changed.former));
         words.extend([changed.slows, changed.anew].map(flag));
     }
     Ok(words)
+}
+
+fn named(policies: &BTreeSet<(PolicyName, u64)>) -> String {
+    policies.iter().map(|(policy, generation)| format!("{policy}:{generation} ")).collect()
 }
 
 /// An answer, word by word.

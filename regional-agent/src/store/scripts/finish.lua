@@ -4,7 +4,8 @@
 --             whether nothing was ever admitted, whether the lease had lapsed
 -- ARGV[9]     by what the lease is renewed, for agents that did not receive the response (R8)
 -- ARGV[10]    the store's clock counts as showing at least this
--- ARGV[11..]  for each policy whose floors changed: policy and generation, former floor (rate, burst),
+-- ARGV[11]    all policies that are in force from now on, each with its generation ('-': the same as before)
+-- ARGV[12..]  for each policy whose floors changed: policy and generation, former floor (rate, burst),
 --             whether a refill is slower from now on, whether its budgets begin anew under a name that had others before
 if tonumber(ARGV[2]) ~= session or tonumber(ARGV[3]) ~= taken then
   return superseded()
@@ -33,6 +34,21 @@ local function note_change(policy, rate, burst, slows, anew)
   redis.call('HSET', lease, field, text)
 end
 
+-- What is remembered of policies that are not among these means nothing once it is old.
+local function forget_changes(policies)
+  local named = {}
+  for policy in string.gmatch(policies, '%S+') do
+    named['c:' .. policy] = true
+  end
+  local fields = redis.call('HGETALL', lease)
+  for i = 1, #fields, 2 do
+    local change = string.sub(fields[i], 1, 2) == 'c:' and not named[fields[i]] and change_of(fields[i + 1])
+    if change and since(change.at) > CHANGE_MEMORY and (not change.anew_at or since(change.anew_at) > ANEW_MEMORY) then
+      redis.call('HDEL', lease, fields[i])
+    end
+  end
+end
+
 -- From now on a budget without a holding holds nothing, so that need not be recorded.
 local function unburn()
   redis.call('HSET', lease, 'burnt', '0')
@@ -49,11 +65,14 @@ if lapsed then
   redis.call('HSET', lease, 'renewed_at', int(now))
 end
 note_clock(tonumber(ARGV[10]))
-if lapsed or #ARGV > 10 then
+if lapsed or #ARGV > 11 then
   redis.call('HINCRBY', lease, 'epoch', 1)
 end
-for i = 11, #ARGV, 5 do
+for i = 12, #ARGV, 5 do
   note_change(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3] == '1', ARGV[i + 4] == '1')
+end
+if ARGV[11] ~= '-' then
+  forget_changes(ARGV[11])
 end
 if full and burnt then
   -- what was lent until now nobody knew, so what refilled until now is not counted

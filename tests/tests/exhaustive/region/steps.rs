@@ -92,6 +92,7 @@ impl Region {
             genesis: application.genesis,
             lapsed: self.book.lapsed(application, now),
             changed: applying.changed.clone(),
+            named: None,
             renewal: application.renewal(),
             clock_at_least: application.clock_at_least,
         };

@@ -5,7 +5,7 @@ mod operation;
 
 use super::*;
 use crate::store::Drawn;
-use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, buckets, operation, shares, windows};
+use operation::{GrantOf, Kind, Operation, Parts, Response, SUBJECTS, View, buckets, operation, shares, take_out, windows};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
@@ -147,7 +147,9 @@ impl Both<'_> {
                 same(expected, got)
             }
             Operation::Write { response, view, settlements, grants } => self.write(*response, view, settlements, grants),
-            Operation::Finish { response, policies, flags, changed, ahead } => self.finish(*response, *policies, *flags, *changed, *ahead),
+            Operation::Finish { response, policies, flags, changed, ahead, named } => {
+                self.finish(*response, *policies, *flags, *changed, (*ahead, *named))
+            }
         }
     }
 
@@ -254,11 +256,12 @@ impl Both<'_> {
         policies: PoliciesInForce,
         flags: [bool; 3],
         changed: Option<(Capacity, bool, bool)>,
-        ahead: Option<i64>,
+        (ahead, named): (Option<i64>, Option<bool>),
     ) -> TestCaseResult {
         let [full, genesis, lapsed] = flags;
         let budget = Self::budget(0);
         let (policy, generation) = (budget.policy, budget.generation);
+        let named = named.map(|named| named.then(|| (policy.clone(), generation)).into_iter().collect());
         let changed = changed.map(|(former, slows, anew)| ChangedPolicy { policy, generation, former, slows, anew });
         let clock_at_least = ahead.map(|micros| self.now.as_micros().saturating_add_signed(micros).min(MAX_EXACT));
         let stamp = super::genesis(self.number(response)).stamp;
@@ -271,6 +274,7 @@ impl Both<'_> {
             genesis: genesis && full,
             lapsed,
             changed: changed.into_iter().collect(),
+            named,
         };
         let expected = self.memory.finish(self.now, &finish);
         same(expected, self.runtime.block_on(self.redis.finish(&finish)))
@@ -454,7 +458,7 @@ fn open() -> Operation {
 /// A response is taken, and with nothing to write in force.
 fn respond(genesis: bool, changed: Option<Capacity>) -> [Operation; 2] {
     let (policies, flags, changed) = (PoliciesInForce::default(), [true, genesis, false], changed.map(|former| (former, false, false)));
-    let finish = Operation::Finish { response: Response::PRESENT, policies, flags, changed, ahead: None };
+    let finish = Operation::Finish { response: Response::PRESENT, policies, flags, changed, ahead: None, named: None };
     [Operation::Take { response: Response::NEXT }, finish]
 }
 
@@ -542,6 +546,21 @@ fn a_change_that_slowed_the_refill_is_remembered() {
     operations.push(Operation::Wait(90 * SECOND));
     operations.extend(respond(false, Some(Capacity::new(tokens(1), tokens(20)))));
     play_and_ask(operations);
+}
+
+#[test]
+fn what_is_remembered_of_a_policy_that_is_gone_goes_once_it_is_old() {
+    let day = 24 * 3_600 * SECOND;
+    for days in [29, 31] {
+        let mut operations = Vec::from(respond(true, None));
+        operations.extend(respond(false, Some(Capacity::new(tokens(1), tokens(2)))));
+        // sooner than a record ends that nobody renews
+        for _ in 0..days {
+            operations.extend([Operation::Wait(day), Operation::Draw { newer: 0 }]);
+        }
+        operations.extend(take_out());
+        play_and_ask(operations);
+    }
 }
 
 #[test]

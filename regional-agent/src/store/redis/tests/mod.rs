@@ -151,6 +151,7 @@ fn genesis(number: Number) -> Finish {
         genesis: true,
         lapsed: false,
         changed: vec![],
+        named: None,
     }
 }
 

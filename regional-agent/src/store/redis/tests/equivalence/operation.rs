@@ -62,6 +62,8 @@ pub enum Operation {
         flags: [bool; 3],
         changed: Option<(Capacity, bool, bool)>,
         ahead: Option<i64>,
+        /// If other policies are in force from now on: whether the budgets' is among them.
+        named: Option<bool>,
     },
     LoseState,
 }
@@ -264,8 +266,8 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         9 => response().prop_map(|response| Operation::Take { response }),
         12 => (response(), view(), proptest::collection::vec(proptest::option::weighted(0.6, (holding(), proptest::option::weighted(0.9, parts()))), SUBJECTS), proptest::collection::vec(grant(), 0..4))
             .prop_map(|(response, view, settlements, grants)| Operation::Write { response, view, settlements, grants }),
-        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, (part(), any::<bool>(), proptest::bool::weighted(0.3))), proptest::option::weighted(0.1, -1_000_000_000..1_000_000_000i64))
-            .prop_map(|(response, policies, flags, changed, ahead)| Operation::Finish { response, policies, flags, changed, ahead }),
+        9 => (response(), policies(), any::<[bool; 3]>(), proptest::option::weighted(0.3, (part(), any::<bool>(), proptest::bool::weighted(0.3))), proptest::option::weighted(0.1, -1_000_000_000..1_000_000_000i64), proptest::option::weighted(0.3, any::<bool>()))
+            .prop_map(|(response, policies, flags, changed, ahead, named)| Operation::Finish { response, policies, flags, changed, ahead, named }),
         1 => Just(Operation::LoseState),
     ]
 }
@@ -289,4 +291,11 @@ fn at_cost(mut operation: Operation, cost: u64) -> Operation {
         charges.iter_mut().flatten().for_each(|(_, its, _)| *its = cost);
     }
     operation
+}
+
+/// Other policies are in force, among which the budgets' is no more.
+pub fn take_out() -> [Operation; 2] {
+    let (policies, flags) = (PoliciesInForce::default(), [false; 3]);
+    let finish = Operation::Finish { response: Response::PRESENT, policies, flags, changed: None, ahead: None, named: Some(false) };
+    [Operation::Take { response: Response::NEXT }, finish]
 }
