@@ -121,7 +121,7 @@ impl Region {
         Some(Verdict { allowed: decision.allowed, limits, reservation: None, slot: None })
     }
 
-    fn note_by_itself(&self, charges: &[Charge], decision: &Decision) {
+    pub(crate) fn note_by_itself(&self, charges: &[Charge], decision: &Decision) {
         if !self.spends_by_itself.swap(true, Ordering::Relaxed) {
             self.metrics.spends_by_itself();
             tracing::warn!(region = %self.name, "the store cannot be asked: this agent spends what was set aside for it");

@@ -15,6 +15,8 @@ mod following;
 pub mod holds;
 pub mod http;
 pub mod identity;
+#[cfg(test)]
+mod log_tests;
 pub mod metrics;
 mod opening;
 pub mod policy_shelf;

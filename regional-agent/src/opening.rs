@@ -81,7 +81,10 @@ impl Region {
         state.book = Some(book.with_units(units).with_seats().with_contact(contact));
         self.seat_soon.notify_one();
         self.dated.send_replace(Number { session, seq: 0 });
-        tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session");
+        match record.burnt && session > 1 {
+            true => tracing::warn!(region = %self.name, session, "the region's store has lost its state: its buckets count as empty"),
+            false => tracing::info!(region = %self.name, session, burnt = record.burnt, "opened a session"),
+        }
     }
 }
 

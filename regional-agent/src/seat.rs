@@ -159,10 +159,14 @@ impl Region {
         own.predecessor = None;
         own.born = answer.seats.born;
         let goes_on = |reserve: &Reserve| answer.given == Given::Still && Some(reserve.seat()) == answer.seat;
+        let had_one = own.reserve.is_some();
         let had = own.reserve.take().filter(goes_on);
         if let Some(seat) = answer.seat {
             let confirmed = had.and_then(|mut reserve| reserve.confirm(asked, received, answer.shown, own.drift).then_some(reserve));
             own.reserve = confirmed.or_else(|| self.begin_seat(&state, seat, answer, (asked, received), own.drift));
+        }
+        if had_one && own.reserve.is_none() {
+            tracing::warn!(region = %self.name, "this agent's seat is another's, or gone: without the store it admits nothing");
         }
         let contact = state.contact_with_coordinators();
         own.reserve.iter_mut().for_each(|reserve| reserve.hear(contact));

@@ -8,6 +8,7 @@ mod equivalence;
 mod faults;
 mod holds;
 mod known_faults;
+mod log_lines;
 mod looks;
 mod losses;
 mod openings;
