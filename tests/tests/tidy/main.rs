@@ -11,6 +11,7 @@
     reason = "a test of the checkout: it reads files and runs cargo"
 )]
 
+mod known_faults;
 mod layout;
 mod packages;
 mod pages;
@@ -59,6 +60,11 @@ fn files_are_short_clean_and_well_named() {
 fn pages_are_linked_and_decisions_are_listed() {
     let files = tree::read_all();
     expect_none(files.iter().flat_map(|f| pages::complaints(f, &files)).chain(pages::decision_complaints(&files)).collect());
+}
+
+#[test]
+fn each_known_fault_has_its_tests() {
+    expect_none(known_faults::complaints(&tree::read_all()));
 }
 
 #[test]
