@@ -6,6 +6,7 @@ use quorate_limiter::matching::Matched;
 use quorate_shared::api::{DecisionMode, FallbackStatus};
 use quorate_shared::names::PolicyName;
 use quorate_shared::policy::OnStoreFailure;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -109,17 +110,17 @@ impl Region {
     }
 }
 
-/// How each of these policies answers at present, of a store that has failed for so long; `seated` if something is set
-/// aside for this agent.
+/// How each of these policies answers at present, of a store that has failed for so long; of those in `aside` something is
+/// set aside for this agent.
 pub(crate) fn present<'a>(
     fallbacks: &Fallbacks,
-    policies: impl Iterator<Item = (&'a PolicyName, OnStoreFailure)>,
+    policies: impl Iterator<Item = (&'a PolicyName, OnStoreFailure, bool)>,
     failing_for: Duration,
-    seated: bool,
+    aside: &BTreeSet<PolicyName>,
 ) -> Vec<FallbackStatus> {
-    let status = |(policy, asked): (&PolicyName, OnStoreFailure)| {
-        let answer = match fallbacks.of(asked, true, failing_for) {
-            Fallback::Closed if seated && asked != OnStoreFailure::Closed => Fallback::Emergency,
+    let status = |(policy, asked, enforced): (&PolicyName, OnStoreFailure, bool)| {
+        let answer = match fallbacks.of(asked, enforced, failing_for) {
+            Fallback::Closed if asked != OnStoreFailure::Closed && aside.contains(policy) => Fallback::Emergency,
             answer => answer,
         };
         let left = match answer {
@@ -201,6 +202,25 @@ mod tests {
         for line in [r#"{policy="reads",answer="open"} 2"#, r#"{policy="writes",answer="closed"} 2"#] {
             assert!(counted.contains(&format!("quorate_store_fallbacks_total{line}\n")), "{counted}");
         }
+    }
+
+    #[test]
+    fn what_is_told_of_each_policy_is_what_it_answers() {
+        let names = ["aside", "none", "closed", "open", "observed"].map(|name| name.parse::<PolicyName>().expect("a name"));
+        let [aside, none, closed, open, observed] = &names;
+        let policies = [
+            (aside, OnStoreFailure::Emergency, true),
+            (none, OnStoreFailure::Emergency, true),
+            (closed, OnStoreFailure::Closed, true),
+            (open, OnStoreFailure::Open, true),
+            (observed, OnStoreFailure::Emergency, false),
+        ];
+        let told = |aside: &[&PolicyName]| -> Vec<String> {
+            let aside = aside.iter().map(|name| (*name).clone()).collect();
+            present(&Fallbacks::new(10 * SECOND), policies.into_iter(), SECOND, &aside).into_iter().map(|status| status.answer).collect()
+        };
+        assert_eq!(told(&[aside, closed]), ["emergency", "closed", "closed", "open", "open"]);
+        assert_eq!(told(&[]), ["closed", "closed", "closed", "open", "open"]);
     }
 
     #[test]

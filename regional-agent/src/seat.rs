@@ -15,8 +15,9 @@ use quorate_limiter::reserve::Reserve;
 use quorate_limiter::seats::{Given, SeatAnswer, SeatWatch, SeatWord};
 use quorate_shared::api::SeatStatus;
 use quorate_shared::heartbeat::PoliciesInForce;
+use quorate_shared::names::PolicyName;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -231,6 +232,14 @@ impl Region {
         let now = self.clock.now();
         let reserve = own.usable(now, self.clock.slept_micros()).filter(|reserve| reserve.has(&charge.budget))?;
         reserve.look(now, std::slice::from_ref(charge), drift)?.limits.pop()
+    }
+
+    /// Policies of which something is set aside for this agent that it may use.
+    pub(crate) fn set_aside(&self) -> BTreeSet<PolicyName> {
+        let now = self.clock.now();
+        let mut own = self.seat.lock();
+        let held = own.usable(now, self.clock.slept_micros());
+        held.map(|reserve| reserve.table().with_floors().cloned().collect()).unwrap_or_default()
     }
 
     /// What `GET /v1/status` says of the seat.

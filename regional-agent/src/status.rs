@@ -90,7 +90,7 @@ impl Region {
             coordinator: state.contact.coordinator.clone(),
             store: self.store.status(),
             fallbacks: failing_for
-                .map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span, seat.is_some()))
+                .map(|span| fallback::present(&self.fallbacks, state.table.on_store_failure(), span, &self.set_aside()))
                 .unwrap_or_default(),
             policies: state.table.in_force().active,
             floors: state.floors(now),

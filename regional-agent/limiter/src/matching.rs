@@ -140,9 +140,16 @@ impl PolicyTable {
         self.rows.iter().filter_map(|row| Some((&row.policy.name, row.policy.floor_ttl?)))
     }
 
-    /// What each policy answers without the store.
-    pub fn on_store_failure(&self) -> impl Iterator<Item = (&PolicyName, OnStoreFailure)> {
-        self.rows.iter().map(|row| (&row.policy.name, row.policy.on_store_failure))
+    /// What each policy answers without the store, and whether any refusal of it is enforced.
+    pub fn on_store_failure(&self) -> impl Iterator<Item = (&PolicyName, OnStoreFailure, bool)> {
+        let enforces = |policy: &Policy| policy.mode.enforced_part().0 > 0;
+        self.rows.iter().map(move |row| (&row.policy.name, row.policy.on_store_failure, enforces(&row.policy)))
+    }
+
+    /// Policies of which the holder has anything of its own.
+    pub fn with_floors(&self) -> impl Iterator<Item = &PolicyName> {
+        let has = |row: &&Row| std::iter::once(&row.base).chain(row.overrides.values()).any(|terms| !terms.floor.is_zero());
+        self.rows.iter().filter(has).map(|row| &row.policy.name)
     }
 
     /// True if one of its policies has windows.
