@@ -48,8 +48,11 @@ function dataOf(event) {
   return event.split('\n').filter((line) => line.startsWith('data: ')).map((line) => line.slice(6)).join('\n');
 }
 
-/** @returns {Record<string, string>} */
-function headers() {
+/**
+ * What names the viewer.
+ * @returns {Record<string, string>}
+ */
+export function headers() {
   const token = storedToken();
   return token ? { authorization: `Bearer ${token}` } : {};
 }

@@ -549,6 +549,12 @@ pub struct Cluster {
     /// By which rules the ledger here is applied.
     #[serde(default)]
     pub level: u32,
+    /// What log, vote and snapshot take on this node's disk, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+    /// What is free there, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_free_bytes: Option<u64>,
     /// Every node.
     pub members: Vec<Member>,
 }

@@ -18,3 +18,4 @@ pub mod testing;
 pub mod text;
 pub mod time;
 pub mod units;
+pub mod what_if;

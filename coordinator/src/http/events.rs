@@ -1,6 +1,7 @@
 //! `GET /v1/events`: the state for the page, each second and at changes, as server-sent events.
 
 use super::budgets::{Sort, Wanted};
+use super::lately::{Change, Changes};
 use super::policies::Versions;
 use super::refusal::Refusal;
 use super::{App, views};
@@ -14,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +25,14 @@ const MAX_STREAMS: usize = 64;
 const PERIOD: Duration = Duration::from_secs(1);
 /// With changes there is at most one event in this time.
 const LEAST_GAP: Duration = Duration::from_millis(250);
+/// The page takes a stream for lost that is silent for 5 s.
+const LONGEST_GAP: Duration = Duration::from_secs(4);
+/// Of the time between two events, so much at least does not go into them: the more there is to tell, the less often.
+const REST: u32 = 9;
 /// Budgets in an event: those most in demand.
-const BUDGETS: usize = 20;
+const BUDGETS: usize = 10;
+/// Changes in an event: the newest.
+const CHANGES: usize = 20;
 
 /// One state for all streams: a slow reader misses states, and holds nobody up.
 #[derive(Debug)]
@@ -43,6 +50,7 @@ struct Summary {
     regions: Vec<RegionState>,
     policies: Vec<PolicyBound>,
     budgets: Budgets,
+    changes: Vec<Change>,
 }
 
 impl Events {
@@ -101,18 +109,24 @@ pub async fn feed(app: Arc<App>) {
             () = app.events.wake.notified() => {}
             changed = leadership.changed() => if changed.is_err() { return },
         }
-        if app.events.newest.receiver_count() == 0 {
-            continue;
-        }
-        match serde_json::to_string(&summary(&app).await) {
-            Ok(text) => drop(app.events.newest.send_replace(text.into())),
-            Err(error) => tracing::error!(%error, "the state cannot be written"),
+        let begun = Instant::now();
+        app.lately.look(&app);
+        if app.events.newest.receiver_count() > 0 {
+            match serde_json::to_string(&summary(&app).await) {
+                Ok(text) => drop(app.events.newest.send_replace(text.into())),
+                Err(error) => tracing::error!(%error, "the state cannot be written"),
+            }
         }
         tokio::select! {
             () = app.events.closing.cancelled() => return,
-            () = tokio::time::sleep(LEAST_GAP) => {}
+            () = tokio::time::sleep(gap(begun.elapsed())) => {}
         }
     }
+}
+
+/// Until the next event, after one that took so long.
+fn gap(took: Duration) -> Duration {
+    took.saturating_mul(REST).clamp(LEAST_GAP, LONGEST_GAP)
 }
 
 /// What only the leader can date.
@@ -124,6 +138,7 @@ async fn of_leader<T: DeserializeOwned>(app: &App, path: &str) -> Option<T> {
 async fn summary(app: &App) -> Summary {
     let regions: Regions = of_leader(app, "/v1/regions").await.unwrap_or_else(|| views::regions_here(app));
     let bounds: Bounds = of_leader(app, "/v1/bound").await.unwrap_or_else(|| views::bounds_here(app));
+    let changes: Changes = of_leader(app, "/v1/changes").await.unwrap_or_else(|| app.lately.newest(CHANGES));
     let cluster = views::cluster_here(app);
     app.node.read(|ledger| Summary {
         cluster,
@@ -131,5 +146,18 @@ async fn summary(app: &App) -> Summary {
         regions: regions.regions,
         policies: bounds.policies,
         budgets: Wanted::first(BUDGETS, Sort::Demand).page(ledger),
+        changes: changes.changes.into_iter().take(CHANGES).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_told_less_often_and_no_stream_seems_lost() {
+        let ms = Duration::from_millis;
+        let gaps = [0, 20, 100, 10_000].map(|took| gap(ms(took)));
+        assert_eq!(gaps, [ms(250), ms(250), ms(900), ms(4_000)]);
+    }
 }

@@ -119,7 +119,11 @@ fn read_again(kept: &PolicySet) -> Result<Read, Vec<Mistake>> {
     read::policy_set(&document(kept, Keys::Kebab))
 }
 
-fn kept(ledger: &Ledger, version: u64) -> Result<Arc<PolicySet>, Refusal> {
+/// The set of a version that is kept or in force.
+///
+/// # Errors
+/// 404 that says which are.
+pub(super) fn kept(ledger: &Ledger, version: u64) -> Result<Arc<PolicySet>, Refusal> {
     let history = ledger.policy_history();
     let sets = history.iter().map(|kept| &kept.set).chain([ledger.active_policies()]);
     let found = sets.into_iter().find(|set| set.version == version && version > 0).cloned();

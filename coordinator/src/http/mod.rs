@@ -9,12 +9,14 @@
 //! | `heartbeat`, `ailing` | the agents' protocol; regions whose store fails |
 //! | `claims` | two agents that claim one region: one is refused |
 //! | `shed` | what is refused when there is too much to do: views before heartbeats |
-//! | `policies`, `history` | the policy set; its kept versions, and the way back to one |
+//! | `policies`, `history`, `compare` | the policy set; its kept versions, and the way back to one; what differs between two |
+//! | `trials` | what policies that only observe would refuse |
 //! | `views`, `budgets`, `explain` | regions, bound, cluster; budgets; those of one request |
 //! | `audit` | what happened |
 //! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
 //! | `operator` | who gives a command, and why |
-//! | `events` | the stream that feeds the page |
+//! | `what_if` | what each region could admit without some of them, or without coordinators |
+//! | `events`, `lately` | the stream that feeds the page; what has changed of late |
 //! | `health` | liveness, readiness, metrics |
 //! | `openapi` | all of this for programs |
 //! | `page` | the page and its files |
@@ -26,12 +28,14 @@ mod backup;
 mod body;
 mod budgets;
 mod claims;
+mod compare;
 mod events;
 mod explain;
 mod fence;
 mod health;
 mod heartbeat;
 mod history;
+mod lately;
 mod leader;
 mod lease;
 pub mod openapi;
@@ -41,7 +45,9 @@ mod policies;
 mod refusal;
 mod roles;
 mod shed;
+mod trials;
 mod views;
+mod what_if;
 
 #[cfg(feature = "testing")]
 pub(crate) use heartbeat::read as read_heartbeat;
@@ -60,6 +66,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use claims::Claims;
 use events::Events;
+use lately::Lately;
 use refusal::Refusal;
 use shed::Room;
 use std::sync::Arc;
@@ -89,13 +96,25 @@ pub struct App {
     pub claims: Claims,
     /// Regions whose store fails.
     pub ailing: Ailing,
+    /// What has changed of late.
+    pub lately: Lately,
 }
 
 impl App {
     /// What the handlers answer from; streams end with `closing`.
     pub fn new(node: RaftNode, access: Access, forwarder: Forwarder, closing: CancellationToken) -> Self {
         let (metrics, events) = (Metrics::default(), Events::new(closing));
-        Self { node, access, forwarder, metrics, events, room: Room::default(), claims: Claims::default(), ailing: Ailing::default() }
+        Self {
+            node,
+            access,
+            forwarder,
+            metrics,
+            events,
+            room: Room::default(),
+            claims: Claims::default(),
+            ailing: Ailing::default(),
+            lately: Lately::default(),
+        }
     }
 
     /// Keeps the event stream supplied; ends with the token that `new` was given.
@@ -112,6 +131,10 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/bound", get(views::bound))
         .route("/v1/policies", get(policies::show))
         .route("/v1/policies/history", get(history::show))
+        .route("/v1/policies/diff", get(compare::show))
+        .route("/v1/policies/trials", get(trials::show))
+        .route("/v1/what-if", get(what_if::show))
+        .route("/v1/changes", get(lately::show))
         .route("/v1/cluster/snapshot", get(backup::snapshot))
         .route("/v1/audit", get(audit::audit))
         .route_layer(middleware::from_fn_with_state(app.clone(), shed::in_turn))

@@ -59,6 +59,7 @@ pub fn bounds_here(app: &App) -> Bounds {
 /// The cluster by this node's own state.
 pub fn cluster_here(app: &App) -> Cluster {
     let status = app.node.status();
+    let room = app.node.disk_room();
     let member = |MemberStatus { id, address, voter, lag }| Member { id, address, voter, lag };
     Cluster {
         node: status.node,
@@ -69,6 +70,8 @@ pub fn cluster_here(app: &App) -> Cluster {
         last_log: status.last_log,
         snapshot: status.snapshot,
         level: app.node.read(Ledger::level),
+        disk_bytes: room.map(|room| room.taken),
+        disk_free_bytes: room.map(|room| room.free),
         members: status.members.into_iter().map(member).collect(),
     }
 }

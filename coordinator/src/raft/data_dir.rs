@@ -12,6 +12,24 @@ const LOCK: &str = "quorate.lock";
 /// Log, vote and snapshot.
 const STORE: &str = "raft.redb";
 
+/// How much room there is where a data directory is, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRoom {
+    /// What the store takes.
+    pub taken: u64,
+    /// What is free for it.
+    pub free: u64,
+}
+
+impl DiskRoom {
+    /// Of the data directory at `path`; `None` if the system does not tell.
+    pub fn of(path: &Path) -> Option<Self> {
+        let disk = rustix::fs::statvfs(path).ok()?;
+        let taken = std::fs::metadata(path.join(STORE)).ok()?.len();
+        Some(Self { taken, free: disk.f_bavail.saturating_mul(disk.f_frsize) })
+    }
+}
+
 /// A data directory that is ours until this is dropped.
 #[derive(Debug)]
 pub struct DataDir {

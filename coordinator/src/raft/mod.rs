@@ -43,6 +43,7 @@ mod round_trip_tests;
 mod tests;
 
 pub use audit::{Place, Wanted};
+pub use data_dir::DiskRoom;
 pub use errors::{FormationError, ProposeError, StartError};
 pub use node::RaftNode;
 pub use settings::RaftSettings;

@@ -1,7 +1,7 @@
 //! One node of the replicated ledger: the handle that the rest of the coordinator holds.
 
 use super::audit::{self, Place, Wanted};
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, DiskRoom};
 use super::disk::{self, Disk};
 use super::errors::{FormationError, ProposeError, StartError};
 use super::format;
@@ -133,6 +133,11 @@ impl RaftNode {
     pub fn status(&self) -> RaftStatus {
         let applied = self.state.applied().read().last;
         RaftStatus::of(&self.metrics(), applied, self.disk.counts())
+    }
+
+    /// How much room there is on the disk; `None` if the system does not tell.
+    pub fn disk_room(&self) -> Option<DiskRoom> {
+        DiskRoom::of(&self.settings.data_dir)
     }
 
     /// Who leads, now and after each change.

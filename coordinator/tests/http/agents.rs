@@ -7,7 +7,7 @@ use quorate_shared::names::{BudgetId, SubjectHash};
 use quorate_shared::units::MicroTokens;
 use serde_json::json;
 
-fn report(subject: &str, tokens: u64) -> Report {
+pub fn report(subject: &str, tokens: u64) -> Report {
     let amount = MicroTokens::from_tokens(tokens).expect("small");
     let subject: SubjectHash = format!("{subject:0>32}").parse().expect("a hash");
     let budget = BudgetId { policy: "write-api".parse().expect("a name"), generation: 1, subject };

@@ -13,3 +13,4 @@ mod page;
 mod policies;
 mod problems;
 mod views;
+mod what_if;

@@ -77,16 +77,38 @@ impl PolicySet {
     pub fn reach(&self, policy: &Policy, limit: Limit, region: &RegionName) -> MicroTokens {
         let shares = self.shares(policy, limit);
         let share = shares.get(region).copied().unwrap_or_default();
-        let (own, aside) = (share.floor.burst, share.seat.burst);
+        Divisible::among(&shares, limit, |_| true).within_reach(share).burst.max(share.seat.burst)
+    }
+}
+
+/// What of a limit can move between regions that are in reach of a leader: of the others nothing can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divisible {
+    /// The whole limit.
+    whole: Capacity,
+    /// What is in no static share.
+    pub pool: Capacity,
+    /// What all regions in reach may lend.
+    lendable: Capacity,
+}
+
+impl Divisible {
+    /// Of a limit with these static shares.
+    pub fn among(shares: &BTreeMap<RegionName, RegionShare>, limit: Limit, in_reach: impl Fn(&RegionName) -> bool) -> Self {
         let whole = limit.capacity();
-        let pool = whole.minus(shares.values().map(RegionShare::whole).sum()).burst;
-        let lent = |(name, share): (&RegionName, &RegionShare)| match limit.shape() {
-            Shape::Flow | Shape::Share if name != region => share.lendable.burst,
-            _ => MicroTokens::ZERO,
-        };
-        let all = shares.iter().map(lent).fold(own.saturating_add(pool), MicroTokens::saturating_add);
+        let lenders = shares.iter().filter(|(name, _)| in_reach(name));
+        Self {
+            whole,
+            pool: whole.minus(shares.values().map(RegionShare::whole).sum()),
+            lendable: lenders.map(|(_, share)| share.lendable).sum(),
+        }
+    }
+
+    /// The most that a region in reach with this share can have: its floor, the pool, and all that the others lend.
+    pub fn within_reach(&self, share: RegionShare) -> Capacity {
+        let all = share.floor.plus(self.pool).plus(self.lendable.minus(share.lendable));
         // floors beyond the limit on purpose may hold more than it
-        all.min(whole.burst).max(own).max(aside)
+        all.min(self.whole).max(share.floor)
     }
 }
 

@@ -23,6 +23,9 @@ const OURS: [&str; 3] = [".ci", ".config", ".github"];
 const TEXT: [&str; 17] =
     ["rs", "toml", "md", "lua", "js", "mjs", "ts", "css", "html", "svg", "json", "yaml", "yml", "sh", "service", "conf", "txt"];
 
+/// Ending of pictures that pages show.
+const PICTURE: &str = ".png";
+
 /// The root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ is in the checkout").to_owned()
@@ -49,6 +52,9 @@ fn read_folder(folder: &Path, prefix: &str, files: &mut Vec<TextFile>) {
             if let Ok(text) = String::from_utf8(fs::read(entry.path()).expect("a file")) {
                 files.push(TextFile { executable: is_executable(&entry.path()), path, text });
             }
+        } else if kind.is_file() && name.ends_with(PICTURE) {
+            // pages show it, and there is nothing to read
+            files.push(TextFile { executable: is_executable(&entry.path()), path, text: String::new() });
         }
     }
 }
