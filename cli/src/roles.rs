@@ -38,10 +38,15 @@ pub async fn agent(config: &Path) -> anyhow::Result<()> {
     let config = config_file::agent(config)?;
     log_to_stderr(&config.log);
     let agent = Agent::start(config).await?;
-    println!("ready: agent at http://{}", agent.address());
+    println!("ready: agent at http://{}{}", agent.address(), and_grpc(&agent));
     told_to_stop().await?;
     agent.shutdown().await;
     Ok(())
+}
+
+/// Where an agent serves gRPC, after the address of the rest; nothing if it does not.
+pub fn and_grpc(agent: &Agent) -> String {
+    agent.grpc_address().map(|address| format!(", gRPC {address}")).unwrap_or_default()
 }
 
 /// Waits for Ctrl-C or SIGTERM.

@@ -5,6 +5,7 @@
 //! | `region` | | the region that it serves |
 //! | `name` | the region's | its own name, for people |
 //! | `listen` | | address to serve on |
+//! | `grpc-listen` | none | address to serve gRPC on, for Envoy |
 //! | `coordinators` | | base URLs of all coordinators |
 //! | `token-file` | none | holds the token that it shows to them |
 //! | `store` | | `{kind = "redis", url = "redis://…"}`, with `sentinels = ["redis://…"]` or without, or `{kind = "embedded"}` |
@@ -55,6 +56,8 @@ pub struct AgentConfig {
     pub name: String,
     /// Where it serves.
     pub listen: SocketAddr,
+    /// Where it serves gRPC, if it does.
+    pub grpc_listen: Option<SocketAddr>,
     /// Base URLs of the coordinators, without a slash at the end.
     pub coordinators: Vec<String>,
     /// Holds the token that it shows to them.
@@ -143,6 +146,7 @@ const FIELDS: &[&str] = &[
     "region",
     "name",
     "listen",
+    "grpc-listen",
     "coordinators",
     "token-file",
     "store",
@@ -165,6 +169,7 @@ impl AgentConfig {
             name: region.to_string(),
             region,
             listen,
+            grpc_listen: None,
             coordinators,
             token_file: None,
             store,
@@ -205,7 +210,8 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     // every field is read before the first `?`, or the mistakes of the later ones would be lost
     let region = fields.required("region").and_then(name);
     let own_name = fields.or("name", region.clone(), |at| name(at).map(Some));
-    let listen = fields.required_as("listen", ", such as \"127.0.0.1:7201\"").and_then(|at| at.read("an address", text::socket_address));
+    let listen = fields.required_as("listen", ", such as \"127.0.0.1:7201\"").and_then(address);
+    let grpc_listen = fields.or("grpc-listen", None, |at| address(at).map(Some));
     let coordinators = fields.required_as("coordinators", ", such as [\"http://127.0.0.1:7101\"]").and_then(coordinators);
     let token_file = fields.or("token-file", None, |at| settings::path(at).map(Some));
     let store = fields.required_as("store", ", such as { kind = \"redis\", url = \"redis://127.0.0.1:6379\" }").and_then(store);
@@ -220,13 +226,16 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let log = fields.or("log", LogSettings::default(), settings::log);
 
-    if let (Some(at), Some(listen), Some(tokens)) = (fields.optional("listen"), listen, &tokens) {
-        settings::not_open_to_all(at, listen, !tokens.is_empty());
+    for (field, listen) in [("listen", listen), ("grpc-listen", grpc_listen.flatten())] {
+        if let (Some(at), Some(listen), Some(tokens)) = (fields.optional(field), listen, &tokens) {
+            settings::not_open_to_all(at, listen, !tokens.is_empty());
+        }
     }
     Some(AgentConfig {
         region: region?,
         name: own_name??.to_string(),
         listen: listen?,
+        grpc_listen: grpc_listen?,
         coordinators: coordinators?,
         token_file: token_file?,
         store: store?,
@@ -241,6 +250,10 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
         tokens: tokens?,
         log: log?,
     })
+}
+
+fn address(at: &Located<'_>) -> Option<SocketAddr> {
+    at.read("an address", text::socket_address)
 }
 
 fn name(at: &Located<'_>) -> Option<RegionName> {

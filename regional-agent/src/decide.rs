@@ -10,7 +10,8 @@ use crate::store::keep::{Again, Attempt, Keep, Said};
 use quorate_limiter::decision::{Charge, Decision, LimitDecision, Question, Reply};
 use quorate_limiter::demand::{wait_for_large, wait_for_more};
 use quorate_limiter::hold::{Beside, HoldId, NewHold, Settled};
-use quorate_limiter::matching::Matched;
+use quorate_limiter::matching::descriptors::{Descriptor, MetBy, OtherUnit};
+use quorate_limiter::matching::{Matched, PolicyTable};
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::PolicyName;
@@ -30,12 +31,27 @@ pub struct Request {
     pub reserve: Option<Duration>,
     /// Names the attempt, so that it is charged once in the region, however often it is made.
     pub attempt: Option<Attempt>,
+    /// Of a request that is several things at once. Where there are any, they take the place of `attributes` and
+    /// `cost`: each meets policies by itself, and all of them are charged or none.
+    pub descriptors: Vec<Descriptor>,
 }
 
 impl Request {
     /// True if nothing is to be taken.
     fn only_looks(&self) -> bool {
-        self.cost == Some(MicroTokens::ZERO)
+        let looks = |cost| cost == Some(MicroTokens::ZERO);
+        match self.descriptors.as_slice() {
+            [] => looks(self.cost),
+            descriptors => descriptors.iter().all(|descriptor| looks(descriptor.cost)),
+        }
+    }
+
+    /// The policies that it meets.
+    fn meets(&self, table: &PolicyTable) -> Result<Vec<Matched>, OtherUnit> {
+        match self.descriptors.as_slice() {
+            [] => Ok(table.matches(|name| self.attributes.get(name).map(String::as_str), self.attributes.len(), self.cost)),
+            descriptors => table.met_by(descriptors),
+        }
     }
 }
 
@@ -69,6 +85,15 @@ pub struct PolicyDecision {
     pub mode: DecisionMode,
     /// What the region's bucket said; `None` if it could not be asked ([`DecisionMode::Open`]).
     pub decision: Option<LimitDecision>,
+    /// Which descriptors of the request met it.
+    pub met_by: MetBy,
+}
+
+/// The limit that a request which is refused has to wait for longest, and how long; of equal ones the first.
+pub fn longest_wait(limits: &[PolicyDecision], heartbeat: Duration) -> Option<(&PolicyDecision, Duration)> {
+    let waits = limits.iter().filter(|limit| limit.refuses()).map(|limit| (limit, limit.wait(heartbeat)));
+    // of equal ones the last is taken
+    waits.rev().max_by_key(|(_, wait)| *wait)
 }
 
 impl PolicyDecision {
@@ -116,6 +141,9 @@ pub enum DecideError {
         /// What the store client said.
         reason: String,
     },
+    /// A descriptor brings a limit along that cannot be that of a policy which it meets.
+    #[error(transparent)]
+    OtherUnit(#[from] OtherUnit),
     /// The attempt's id is that of another request.
     #[error("the request id was used for another request")]
     OtherContent,
@@ -185,8 +213,7 @@ impl Region {
             if basis.table.in_force().active == 0 {
                 return Err(DecideError::NoPolicies);
             }
-            let matched =
-                basis.table.matches(|name| request.attributes.get(name).map(String::as_str), request.attributes.len(), request.cost);
+            let matched = request.meets(&basis.table)?;
             if matched.is_empty() {
                 return Ok(uncharged(request, Vec::new()));
             }
@@ -387,8 +414,8 @@ fn question(basis: &Basis, matched: &[Matched], without_lease: bool) -> Question
 }
 
 pub(crate) fn policy_decision(matched: Matched, mode: DecisionMode, decision: Option<LimitDecision>) -> PolicyDecision {
-    let Matched { policy, charge, reach, .. } = matched;
-    PolicyDecision { policy, limit: charge.limit, cost: charge.cost, reach, enforced: charge.enforced, mode, decision }
+    let Matched { policy, charge, reach, met_by, .. } = matched;
+    PolicyDecision { policy, limit: charge.limit, cost: charge.cost, reach, enforced: charge.enforced, mode, decision, met_by }
 }
 
 #[cfg(test)]

@@ -141,6 +141,7 @@ mod tests {
     use crate::policy_shelf::PolicyShelf;
     use crate::store::Store;
     use quorate_limiter::decision::Charge;
+    use quorate_limiter::matching::descriptors::MetBy;
     use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
     use quorate_shared::policy::Limit;
     use quorate_shared::units::MicroTokens;
@@ -178,7 +179,7 @@ mod tests {
             cost: MicroTokens::TOKEN,
             enforced: true,
         };
-        Matched { policy, charge, reach: MicroTokens::TOKEN, on_store_failure: asked }
+        Matched { policy, charge, reach: MicroTokens::TOKEN, on_store_failure: asked, met_by: MetBy::FIRST }
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod emergency;
 mod ended_floors;
 pub mod fallback;
 mod following;
+pub mod grpc;
 pub mod holds;
 pub mod http;
 pub mod identity;

@@ -131,7 +131,8 @@ impl Metrics {
                     self.count(policy, "unavailable", "closed");
                 }
             }
-            Err(DecideError::NoPolicies | DecideError::OtherContent | DecideError::BeyondSettlement { .. }) => {}
+            Err(DecideError::NoPolicies | DecideError::OtherUnit(_) | DecideError::OtherContent | DecideError::BeyondSettlement { .. }) => {
+            }
         }
     }
 

@@ -1,7 +1,8 @@
-//! One agent, whole: the port, the region, the heartbeat.
+//! One agent, whole: its ports, the region, the heartbeat.
 
 use crate::config::{AgentConfig, StoreConfig};
 use crate::coordinators::Coordinators;
+use crate::grpc;
 use crate::http::callers::Callers;
 use crate::http::{self, FrontDoor};
 use crate::identity::Identity;
@@ -35,6 +36,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Agent {
     address: SocketAddr,
+    grpc_address: Option<SocketAddr>,
     region: Arc<Region>,
     closing: CancellationToken,
     tasks: TaskTracker,
@@ -80,9 +82,11 @@ impl Agent {
     /// # Errors
     /// If the address cannot be had, or a file or the store is not usable.
     pub async fn start(config: AgentConfig) -> Result<Self, StartError> {
-        let listen = |source| StartError::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
+        let (listener, address) = listen(config.listen).await?;
+        let grpc = match config.grpc_listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
         let token = token(config.token_file)?;
         let store = match config.store {
             StoreConfig::Embedded => Store::embedded(),
@@ -112,6 +116,7 @@ impl Agent {
         };
         let agent = Self {
             address,
+            grpc_address: grpc.as_ref().map(|(_, address)| *address),
             region: region.clone(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -121,6 +126,9 @@ impl Agent {
         // who connects meanwhile waits; an agent that cannot know its store's state yet could only answer 503
         if !matches!(tokio::time::timeout(FIRST_SESSION, region.join()).await, Ok(Ok(()))) {
             tracing::warn!(region = %region.name(), "the store is not there yet");
+        }
+        if let Some((listener, _)) = grpc {
+            agent.serve(listener, grpc::router(region.clone(), &front_door, agent.closing.clone()));
         }
         agent.serve(listener, http::router(region.clone(), front_door));
         let (seated, leaving) = (region.clone(), agent.closing.clone());
@@ -162,6 +170,11 @@ impl Agent {
         self.address
     }
 
+    /// Where it serves gRPC, if it does.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc_address
+    }
+
     /// The region that it serves.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
@@ -178,6 +191,13 @@ impl Agent {
         self.looking.wait().await;
         self.region.leave().await;
     }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 fn token(path: Option<PathBuf>) -> Result<Option<String>, StartError> {

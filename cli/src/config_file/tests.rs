@@ -193,6 +193,12 @@ const AGENTS: &[Case] = &[
             "1:10: /listen: others can reach 0.0.0.0:7201, and without `tokens` anybody may do anything; list the hashes of your tokens in `tokens`, or listen on 127.0.0.1",
         ],
     ),
+    (
+        "grpc-listen = \"0.0.0.0:7301\"",
+        &[
+            "1:15: /grpc-listen: others can reach 0.0.0.0:7301, and without `tokens` anybody may do anything; list the hashes of your tokens in `tokens`, or listen on 127.0.0.1",
+        ],
+    ),
     ("coordinators = []", &["1:16: /coordinators: at least one coordinator is needed"]),
     (
         "coordinators = \"http://a:1\"",

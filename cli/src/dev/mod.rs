@@ -84,7 +84,8 @@ async fn start(dev: &mut Dev, args: &DevArgs, data: &Path, policies: &Path) -> a
         };
         let config = AgentConfig::new(region.clone(), loopback(args, 100 + n), urls.clone(), store);
         let remembers = Some(data.join(format!("agent-{region}")));
-        dev.agents.push(Agent::start(AgentConfig { data_dir: remembers, ..config }).await?);
+        let grpc_listen = Some(loopback(args, 200 + n));
+        dev.agents.push(Agent::start(AgentConfig { data_dir: remembers, grpc_listen, ..config }).await?);
     }
     dev.wait_until_ready().await
 }
@@ -121,7 +122,7 @@ async fn serve(dev: &Dev, args: &DevArgs) -> anyhow::Result<()> {
         println!("coordinator {n}   http://{}", node.local_addr());
     }
     for agent in &dev.agents {
-        println!("agent {:<11} http://{}", agent.region().name(), agent.address());
+        println!("agent {:<11} http://{}{}", agent.region().name(), agent.address(), roles::and_grpc(agent));
     }
     let dashboard = dev.coordinators.first().map(Coordinator::local_addr);
     println!("ready: dashboard at http://{}/", dashboard.context("there is no coordinator")?);

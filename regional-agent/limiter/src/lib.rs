@@ -17,6 +17,7 @@ pub mod hot_keys;
 pub mod lease_book;
 pub mod matching;
 pub mod pace;
+pub mod quota;
 pub mod record;
 pub mod regional_reports;
 pub mod reserve;

@@ -1,7 +1,9 @@
 //! From a request's attributes to the budgets it is charged to, by the policy sets in force.
 
+pub mod descriptors;
 mod pending;
 
+use self::descriptors::MetBy;
 use self::pending::smaller;
 use crate::decision::Charge;
 use crate::record::{ChangedPolicy, FloorTerms};
@@ -83,6 +85,8 @@ pub struct Matched {
     pub reach: MicroTokens,
     /// What to do while the store cannot be asked.
     pub on_store_failure: OnStoreFailure,
+    /// Which descriptors of the request met it.
+    pub met_by: MetBy,
 }
 
 impl PolicyTable {
@@ -217,7 +221,7 @@ impl PolicyTable {
         let own = cost.filter(|cost| *cost == MicroTokens::ZERO || !matches!(policy.limit, Limit::Concurrency { .. }));
         let charge = row.charge(policy.budget(subject), own.unwrap_or_else(|| policy.cost.of(attribute)));
         let reach = row.reach.1.get(&subject).copied().unwrap_or(row.reach.0);
-        Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure })
+        Some(Matched { policy: policy.name.clone(), charge, reach, on_store_failure: policy.on_store_failure, met_by: MetBy::FIRST })
     }
 
     /// What the policies say of one budget, if there is such a budget.

@@ -14,7 +14,7 @@
 use super::headers::{LegacyFields, PROBLEM, RATELIMIT, RATELIMIT_POLICY, RateLimitFields};
 use super::problems;
 use super::waiting::Waiting;
-use crate::decide::{DecideError, PolicyDecision, Verdict};
+use crate::decide::{DecideError, PolicyDecision, Verdict, longest_wait};
 use axum::body::Bytes;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -60,6 +60,7 @@ impl Answer {
             DecideError::StoreUnavailable { policies, retry_after, .. } => (policies.as_slice(), *retry_after),
             DecideError::NoPolicies => (&[][..], waiting.unknown),
             DecideError::OtherContent => return Self::problem(problems::reused_request_id(place)),
+            DecideError::OtherUnit(other) => return Self::problem(problems::invalid_limit(place, other)),
             DecideError::BeyondSettlement { most } => return Self::problem(problems::settlement_exceeds_limit(*most)),
         };
         let mut problem = problems::limiter_unavailable();
@@ -150,14 +151,11 @@ impl Answer {
     }
 
     fn refused(limits: &[PolicyDecision], waiting: &Waiting) -> Self {
-        let wait = |limit: &PolicyDecision| limit.wait(waiting.unknown);
-        let refusing = || limits.iter().filter(|limit| limit.refuses());
-        // of equal waits the last is taken, so from the end: the first in the policy set
-        let longest = refusing().rev().max_by_key(|limit| wait(limit));
+        let longest = longest_wait(limits, waiting.unknown);
         let mut problem = problems::quota_exceeded();
-        problem.policy = longest.map(|limit| limit.policy.to_string());
-        problem.violated_policies = refusing().map(|limit| limit.policy.to_string()).collect();
-        let true_wait = longest.map_or(waiting.unknown, wait);
+        problem.policy = longest.map(|(limit, _)| limit.policy.to_string());
+        problem.violated_policies = limits.iter().filter(|limit| limit.refuses()).map(|limit| limit.policy.to_string()).collect();
+        let true_wait = longest.map_or(waiting.unknown, |(_, wait)| wait);
         let fields = RateLimitFields::of(limits, Some(seconds_up(true_wait).max(1)));
         Self { fields, ..Self::to_wait(problem, true_wait, waiting) }
     }
@@ -219,7 +217,7 @@ fn json(value: &impl Serialize) -> Bytes {
 }
 
 /// Whole seconds, rounded up.
-pub(super) fn seconds_up(span: Duration) -> u64 {
+pub(crate) fn seconds_up(span: Duration) -> u64 {
     span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0))
 }
 

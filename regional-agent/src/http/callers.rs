@@ -28,7 +28,8 @@ impl Callers {
         Self { hashes: hashes.into_iter().collect() }
     }
 
-    fn identify(&self, headers: &HeaderMap) -> Option<Caller> {
+    /// Who shows a token that is known; anybody if none is asked for.
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Option<Caller> {
         if self.hashes.is_empty() {
             return Some(Caller(None));
         }

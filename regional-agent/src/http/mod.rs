@@ -22,7 +22,7 @@ pub mod answer;
 pub mod authz;
 mod body;
 pub mod callers;
-mod headers;
+pub(crate) mod headers;
 pub mod openapi;
 pub mod problems;
 pub mod read;

@@ -3,6 +3,7 @@
 use super::answer::Answer;
 use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
+use quorate_limiter::matching::descriptors::OtherUnit;
 use quorate_shared::problem::{InputError, Problem};
 use quorate_shared::units::MicroTokens;
 use std::any::Any;
@@ -41,6 +42,11 @@ pub fn invalid_request(mistakes: Vec<InputError>) -> Problem {
 pub fn reused_request_id(place: &str) -> Problem {
     let detail = "was used for other attributes or another cost; each request needs an id of its own".to_owned();
     invalid_request(vec![InputError { pointer: format!("{place}/request_id"), detail, line: None }])
+}
+
+/// 400: the request at `place` brings a limit along that no policy can have.
+pub fn invalid_limit(place: &str, why: &OtherUnit) -> Problem {
+    invalid_request(vec![InputError { pointer: place.to_owned(), detail: why.to_string(), line: None }])
 }
 
 /// 410: what was reserved stays taken as it was estimated.

@@ -8,6 +8,7 @@ use quorate_agent::http::{Decider, FrontDoor, router};
 use quorate_agent::store::keep::Attempt;
 use quorate_limiter::decision::LimitDecision;
 use quorate_limiter::hold::{HoldId, Settled};
+use quorate_limiter::matching::descriptors::MetBy;
 use quorate_shared::api::{AgentStatus, DecisionMode, StoreStatus};
 use quorate_shared::policy::Limit;
 use quorate_shared::problem::{PROBLEM_JSON, Problem};
@@ -165,6 +166,7 @@ pub fn policy(name: &str, remaining: MicroTokens, retry_after: Option<Duration>)
         enforced: true,
         mode: DecisionMode::Leased,
         decision: Some(decision),
+        met_by: MetBy::FIRST,
     }
 }
 

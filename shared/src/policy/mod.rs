@@ -7,8 +7,10 @@ pub mod floors;
 mod pattern;
 pub mod read;
 pub mod render;
+pub mod unit;
 pub mod window;
 
+pub use unit::RateUnit;
 pub use window::{CalendarUnit, TimeZone, Window};
 
 pub use pattern::Pattern;

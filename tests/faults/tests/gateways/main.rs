@@ -1,4 +1,4 @@
-//! Gateways as real programs before the agents of three regions: nginx, HAProxy, Caddy.
+//! Gateways as real programs before the agents of three regions: nginx, HAProxy, Caddy, Envoy.
 //!
 //! They run with the files of `deploy/`; only ports, and what happens without an agent, are put in. Needs the programs
 //! on PATH and the `quorate` binary of the same profile, as `./test` installs and builds them. A test whose program
@@ -15,5 +15,6 @@
 
 mod api;
 mod doors;
+mod envoy;
 mod gateway;
 mod regions;

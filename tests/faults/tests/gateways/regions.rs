@@ -44,6 +44,9 @@ policies:
 - name: far-away
   match: {path: /bench}
   limit: {algorithm: token-bucket, rate: 1000000/s, burst: 1000000}
+- name: one-each-by-envoy
+  match: {domain: edge, route: write, tenant: once}
+  limit: {algorithm: token-bucket, rate: 3/h, burst: 3}
 - name: too-large
   match: {path: /huge}
   cost: 2
@@ -57,6 +60,7 @@ pub struct Regions {
     agents: Vec<Option<Process>>,
     _coordinator: Process,
     ports: Vec<Port>,
+    grpc: Vec<Port>,
     folder: TempDir,
 }
 
@@ -72,18 +76,20 @@ impl Regions {
             format!("node = 1\nlisten = \"{at}\"\ndata-dir = \"coordinator\"\npolicies = \"policies.yaml\"\n[members]\n1 = \"{at}\"\n");
         write("coordinator.toml", &text);
         let ports: Vec<Port> = REGIONS.iter().map(|_| Port::reserve()).collect();
-        for (region, port) in REGIONS.iter().zip(&ports) {
+        let grpc: Vec<Port> = REGIONS.iter().map(|_| Port::reserve()).collect();
+        for ((region, port), grpc) in REGIONS.iter().zip(&ports).zip(&grpc) {
             let text = format!(
-                "region = \"{region}\"\nlisten = \"{}\"\ncoordinators = [\"http://{at}\"]\nstore = {{ kind = \"embedded\" }}\n\
+                "region = \"{region}\"\nlisten = \"{}\"\ngrpc-listen = \"{}\"\ncoordinators = [\"http://{at}\"]\nstore = {{ kind = \"embedded\" }}\n\
                  heartbeat = \"200ms\"\n{AUTHZ}",
-                port.address()
+                port.address(),
+                grpc.address()
             );
             write(&format!("{region}.toml"), &text);
         }
         let start = |role: &str, name: &str| start(folder.path(), role, name);
         let _coordinator = start("coordinator", "coordinator");
         let agents = REGIONS.iter().map(|region| Some(start("agent", region))).collect();
-        let regions = Self { agents, _coordinator, ports, folder };
+        let regions = Self { agents, _coordinator, ports, grpc, folder };
         for region in 0..REGIONS.len() {
             regions.wait_until_leased(region).await;
         }
@@ -102,6 +108,11 @@ impl Regions {
     /// Where a region's agent is.
     pub fn agent(&self, region: usize) -> SocketAddr {
         self.ports[region].address()
+    }
+
+    /// Where a region's agent serves gRPC.
+    pub fn grpc(&self, region: usize) -> SocketAddr {
+        self.grpc[region].address()
     }
 
     /// SIGKILL to an agent; it has ended when this returns.
