@@ -12,6 +12,9 @@
 mod words;
 
 use bytes::Bytes;
+use envoy_types::pb::envoy::service::ratelimit::v3::RateLimitRequest;
+use prost::Message;
+use quorate_agent::grpc::descriptors;
 use quorate_agent::http::read;
 use quorate_coordinator::documents::{self, import};
 use quorate_coordinator::testing;
@@ -23,6 +26,7 @@ use quorate_shared::names::{RegionName, SubjectKey};
 use quorate_shared::policy::PolicySet;
 use quorate_shared::problem::InputError;
 use quorate_shared::time::{Drift, LeaderTime, LocalTime};
+use quorate_shared::units::MAX_EXACT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,6 +86,24 @@ fn bodies_of_questions_to_an_agent() {
         read::checks(input).map(drop).unwrap_or_else(places);
         read::settlement(input).map(drop).unwrap_or_else(places);
         read::release(input).map(drop).unwrap_or_else(places);
+    });
+}
+
+#[test]
+fn descriptors_of_gateways() {
+    let table = PolicyTable::new(&region(), &Arc::new(policies()), None, KEY);
+    fuzz!("descriptors", &words::DESCRIPTORS, |input: &[u8]| {
+        let Ok(request) = RateLimitRequest::decode(input) else { return };
+        let asked = request.descriptors.len();
+        match descriptors::read(request) {
+            Ok(read) => {
+                assert_eq!(read.descriptors.len(), asked);
+                assert!(read.descriptors.iter().all(|d| d.attributes.contains_key(descriptors::DOMAIN)));
+                let met = table.met_by(&read.descriptors).unwrap_or_default();
+                assert!(met.iter().all(|met| met.charge.cost.0 <= MAX_EXACT), "{met:?}");
+            }
+            Err(mistake) => assert!(mistake.to_string().len() < 400, "{mistake}"),
+        }
     });
 }
 
@@ -170,5 +192,7 @@ fn each_corpus_holds_what_is_understood() {
     assert!(testing::heartbeat(include_bytes!("__fuzz__/heartbeats/corpus/us-3.json"), "us").is_ok());
     assert!(serde_json::from_slice::<Answer>(include_bytes!("__fuzz__/answers/corpus/us-1.json")).is_ok());
     assert!(read::check(include_bytes!("__fuzz__/questions/corpus/check.json")).is_ok());
+    let several = RateLimitRequest::decode(&include_bytes!("__fuzz__/descriptors/corpus/several.bin")[..]).expect("a request");
+    assert_eq!(descriptors::read(several).expect("no mistake").descriptors.len(), 3);
     assert!(read::settlement(include_bytes!("__fuzz__/questions/corpus/settle.json")).is_ok());
 }

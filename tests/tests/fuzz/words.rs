@@ -29,6 +29,24 @@ pub const QUESTIONS: [&str; 24] = [
     "9007199254740993",
 ];
 
+/// Of descriptors on the wire: tags with lengths, and what follows them.
+pub const DESCRIPTORS: [&str; 14] = [
+    "\n\u{4}edge",
+    "\u{12}\u{10}\n\u{e}\n\u{5}route\u{12}\u{5}write",
+    "\n\u{e}\n\u{5}route\u{12}\u{5}write",
+    "\n\u{e}\n\u{6}tenant\u{12}\u{4}acme",
+    "\n\u{6}tenant",
+    "\u{12}\u{4}acme",
+    "\u{12}\u{4}\u{8}\u{14}\u{10}\u{1}",
+    "\u{1a}\u{2}\u{8}\u{0}",
+    "\u{1a}\u{2}\u{8}\u{7f}",
+    " \u{1}",
+    "\u{18}\u{3}",
+    "\u{12}\u{0}",
+    "\n\u{0}",
+    "domain",
+];
+
 /// Of policy sets.
 pub const POLICIES: [&str; 49] = [
     "\n",
