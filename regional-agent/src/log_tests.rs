@@ -8,6 +8,7 @@ use crate::region::Region;
 use crate::store::Store;
 use quorate_limiter::decision::{Charge, Decision};
 use quorate_limiter::matching::Matched;
+use quorate_limiter::matching::descriptors::MetBy;
 use quorate_shared::heartbeat::Number;
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::policy::{Limit, OnStoreFailure};
@@ -115,7 +116,7 @@ async fn that_open_policies_let_nothing_pass_any_more_is_told_once_in_each_outag
         cost: MicroTokens::TOKEN,
         enforced: true,
     };
-    let met = Matched { policy, charge, reach: MicroTokens::TOKEN, on_store_failure: OnStoreFailure::Open };
+    let met = Matched { policy, charge, reach: MicroTokens::TOKEN, on_store_failure: OnStoreFailure::Open, met_by: MetBy::FIRST };
     for _ in 0..2 {
         for _ in 0..3 {
             region.without_store(&Request::default(), vec![met.clone()], "gone".into()).expect_err("open no longer");

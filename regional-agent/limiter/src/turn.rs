@@ -113,7 +113,7 @@ mod tests {
         let mut turn = Turn::default();
         assert_eq!(tries(&mut turn, 3_000, 9_000, 1).len(), 1);
         turn.begins(ms(12_000));
-        assert_eq!(tries(&mut turn, 12_000, 120_000, 3), [], "it has given one up already");
+        assert!(tries(&mut turn, 12_000, 120_000, 3).is_empty(), "it has given one up already");
         assert_eq!(tries(&mut turn, 120_000, 130_000, 3), [124_000], "every promise is over");
     }
 
