@@ -13,7 +13,11 @@ use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::{Capacity, MAX_EXACT, MicroTokens};
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::time::Duration;
+
+/// Bytes of a budget as text at most, but its policy: a generation, a subject, and what stands between.
+const LONGEST_OF_BUDGET: usize = 20 + 32 + 2;
 
 /// The keys of one region. `{REGION}` puts them all in one slot of a cluster.
 #[derive(Debug)]
@@ -67,7 +71,10 @@ impl Keys {
 
     /// Of the bucket of one budget.
     pub fn bucket(&self, budget: &BudgetId) -> String {
-        format!("{}{}", self.buckets, budget_text(budget))
+        let mut key = String::with_capacity(self.buckets.len() + budget.policy.as_str().len() + LONGEST_OF_BUDGET);
+        key.push_str(&self.buckets);
+        push_budget(&mut key, budget);
+        key
     }
 
     /// The record and these buckets.
@@ -78,7 +85,15 @@ impl Keys {
 
 /// A budget as keys and fields spell it; what the scripts take apart again.
 pub fn budget_text(budget: &BudgetId) -> String {
-    format!("{}:{}:{}", budget.policy, budget.generation, budget.subject)
+    let mut text = String::new();
+    push_budget(&mut text, budget);
+    text
+}
+
+fn push_budget(text: &mut String, budget: &BudgetId) {
+    text.push_str(budget.policy.as_str());
+    // a String takes all that is written to it
+    let _ = write!(text, ":{}:{}", budget.generation, budget.subject);
 }
 
 /// Policy sets in force as the record spells them; only ever compared.
