@@ -4,7 +4,7 @@ use super::audit;
 use super::disk::{Disk, end_of};
 use super::format;
 use super::types::{Entry, LogId, Member, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
-use super::writer::{Change, key};
+use super::writer::{Change, Stored, key};
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt};
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
@@ -106,8 +106,9 @@ impl StateMachine {
         }
     }
 
-    async fn keep(&self, meta: &SnapshotMeta, data: Bytes) -> io::Result<()> {
-        self.disk.write(Change::Snapshot(end_of(Some(meta)), format::encode(meta)?, data)).await
+    async fn keep(&self, meta: &SnapshotMeta, data: Bytes, tells: &[AuditEvent]) -> io::Result<()> {
+        let (covers, account) = (format::encode(meta)?, audit::rows(tells)?);
+        self.disk.write(Change::Snapshot(Stored { next: end_of(Some(meta)), covers, data, account })).await
     }
 }
 
@@ -139,11 +140,9 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: Bytes) -> io::Result<()> {
         let ledger = ledger_of(&snapshot)?;
-        self.keep(meta, snapshot).await?;
-        if let Some(last) = meta.last_log_id {
-            let before = self.applied.read().last.map(|id| id.index);
-            self.account(&[audit::gap(last.leader_id.term, last.index, before)])?;
-        }
+        let before = self.applied.read().last.map(|id| id.index);
+        let gap = meta.last_log_id.map(|last| audit::gap(last.leader_id.term, last.index, before));
+        self.keep(meta, snapshot, gap.as_slice()).await?;
         *self.applied.write() = Applied::from_snapshot(meta, ledger);
         Ok(())
     }
@@ -163,7 +162,7 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
         let meta = SnapshotMeta { last_log_id: last, last_membership: membership };
         let encoded = tokio::task::spawn_blocking(move || format::encode(&ledger)).await?;
         let snapshot = Bytes::from(encoded?);
-        self.keep(&meta, snapshot.clone()).await?;
+        self.keep(&meta, snapshot.clone(), &[]).await?;
         Ok(Snapshot { meta, snapshot })
     }
 }

@@ -32,6 +32,8 @@ pub struct RaftStatus {
     pub last_log: u64,
     /// Index of the last entry in the snapshot here.
     pub snapshot: Option<u64>,
+    /// Index of the last entry that is in the snapshot alone, and in the log no more.
+    pub purged: Option<u64>,
     /// Every node of the cluster.
     pub members: Vec<MemberStatus>,
     /// Changes written to disk since the start.
@@ -88,6 +90,7 @@ impl RaftStatus {
             applied: applied.map_or(0, |last| last.index),
             last_log: metrics.last_log_index.unwrap_or(0),
             snapshot: metrics.snapshot.map(|last| last.index),
+            purged: metrics.purged.map(|last| last.index),
             members: members(metrics),
             disk_changes,
             disk_commits,

@@ -7,7 +7,7 @@ use super::errors::StartError;
 use super::log_store::LogStore;
 use super::state_machine::StateMachine;
 use super::types::{Entry, LogId, Proposal, SnapshotMeta, TypeConfig, Vote};
-use super::writer::{Change, key};
+use super::writer::{Change, Stored, key};
 use super::{disk, format};
 use openraft::StorageError;
 use openraft::entry::RaftEntry;
@@ -155,6 +155,11 @@ async fn a_restart_finds_everything() {
     assert_eq!((found.meta, found.snapshot), (snapshot.meta, snapshot.snapshot));
 }
 
+fn stored(meta: &SnapshotMeta, data: &bytes::Bytes) -> Change {
+    let covers = format::encode(meta).expect("encodes");
+    Change::Snapshot(Stored { next: disk::end_of(Some(meta)), covers, data: data.clone(), account: Vec::new() })
+}
+
 #[tokio::test]
 async fn an_older_snapshot_does_not_replace_a_newer_one() {
     let dir = folder();
@@ -162,8 +167,7 @@ async fn an_older_snapshot_does_not_replace_a_newer_one() {
     let data = bytes::Bytes::from(format::encode(&Ledger::default()).expect("encodes"));
     for last in [20, 10] {
         let meta = SnapshotMeta { last_log_id: Some(id(last)), ..SnapshotMeta::default() };
-        let change = Change::Snapshot(disk::end_of(Some(&meta)), format::encode(&meta).expect("encodes"), data.clone());
-        disk.write(change).await.expect("written");
+        disk.write(stored(&meta, &data)).await.expect("written");
     }
     drop(disk);
     let (_, _, mut state) = open(dir.path());
@@ -278,7 +282,7 @@ async fn a_snapshot_of_a_later_level_is_refused_with_the_level() {
     let error = machine.install_snapshot(&SnapshotMeta::default(), data.clone()).await.expect_err("not known");
     assert!(error.to_string().contains(&format!("level {}", LEVEL + 1)), "{error}");
     let meta = SnapshotMeta { last_log_id: Some(id(7)), ..SnapshotMeta::default() };
-    disk.write(Change::Snapshot(8, format::encode(&meta).expect("encodes"), data)).await.expect("written");
+    disk.write(stored(&meta, &data)).await.expect("written");
     let error = StateMachine::open(disk).expect_err("not known");
     assert!(error.to_string().contains("later version"), "{error}");
 }

@@ -55,18 +55,29 @@ pub enum Change {
     Purge(u64, Vec<u8>),
     /// A value of [`META`]; absent: it is to go.
     Meta(&'static str, Option<Vec<u8>>),
-    /// A snapshot up to an index (the next one, so that "nothing" is 0), what it covers, and its data.
-    /// One that covers less than the one in place changes nothing.
-    Snapshot(u64, Vec<u8>, bytes::Bytes),
+    /// A snapshot. One that covers less than the one in place changes nothing.
+    Snapshot(Stored),
     /// What is not in the account yet; of the oldest there, as many go as are too many.
     Account(Vec<Row>),
+}
+
+/// A snapshot as it is stored.
+pub struct Stored {
+    /// The index after the last that it covers, so that "nothing" is 0.
+    pub next: u64,
+    /// What it covers.
+    pub covers: Vec<u8>,
+    /// The ledger.
+    pub data: bytes::Bytes,
+    /// What the account says of it: on disk whenever the snapshot is.
+    pub account: Vec<Row>,
 }
 
 impl Change {
     fn bytes(&self) -> usize {
         match self {
             Self::Append(entries) => entries.iter().map(|(_, bytes)| bytes.len()).sum(),
-            Self::Snapshot(_, _, data) => data.len(),
+            Self::Snapshot(stored) => stored.data.len(),
             Self::Account(rows) => rows.iter().map(|row| row.bytes.len()).sum(),
             Self::Truncate(_) | Self::Purge(..) | Self::Meta(..) => 0,
         }
@@ -219,27 +230,31 @@ fn apply(transaction: &WriteTransaction, change: &Change, snapshot: &mut u64) ->
         Change::Meta(name, None) => {
             transaction.open_table(META)?.remove(name)?;
         }
-        Change::Snapshot(next, covers, data) if *next >= *snapshot => {
+        Change::Snapshot(stored) if stored.next >= *snapshot => {
             let mut meta = transaction.open_table(META)?;
-            meta.insert(key::SNAPSHOT_META, covers.as_slice())?;
-            meta.insert(key::SNAPSHOT_DATA, data.as_ref())?;
-            *snapshot = *next;
+            meta.insert(key::SNAPSHOT_META, stored.covers.as_slice())?;
+            meta.insert(key::SNAPSHOT_DATA, stored.data.as_ref())?;
+            account(transaction, &stored.account)?;
+            *snapshot = stored.next;
         }
-        Change::Snapshot(..) => {}
-        Change::Account(rows) => {
-            let (routine, acts): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.routine);
-            for (table, rows, most) in [(ACTS, acts, MOST_ACTS), (ROUTINE, routine, MOST_ROUTINE)] {
-                if !rows.is_empty() {
-                    account(&mut transaction.open_table(table)?, &rows, most)?;
-                }
-            }
+        Change::Snapshot(_) => {}
+        Change::Account(rows) => account(transaction, rows)?,
+    }
+    Ok(())
+}
+
+fn account(transaction: &WriteTransaction, rows: &[Row]) -> Result<(), redb::Error> {
+    let (routine, acts): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.routine);
+    for (table, rows, most) in [(ACTS, acts, MOST_ACTS), (ROUTINE, routine, MOST_ROUTINE)] {
+        if !rows.is_empty() {
+            add(&mut transaction.open_table(table)?, &rows, most)?;
         }
     }
     Ok(())
 }
 
 /// An entry that is applied again after a restart is in the account already, with the time at which it first was.
-fn account(table: &mut Table<'_, (u64, u32), &'static [u8]>, rows: &[&Row], most: u64) -> Result<(), redb::Error> {
+fn add(table: &mut Table<'_, (u64, u32), &'static [u8]>, rows: &[&Row], most: u64) -> Result<(), redb::Error> {
     for row in rows {
         let key = (row.place.index, row.place.part);
         if table.get(key)?.is_none() {
