@@ -17,6 +17,7 @@
 mod agents;
 mod allowance;
 mod cut_off;
+mod floor_ttl;
 mod load;
 mod moving;
 mod no_coordinators;

@@ -289,6 +289,27 @@ impl System {
         sent.await.ok()?.error_for_status().ok()?.json().await.ok()
     }
 
+    /// Replaces the policies that the system was started with. The new version, and the regions that it waits for.
+    pub async fn change_policies(&self, change: impl Fn(&str) -> String) -> (u64, Vec<String>) {
+        #[derive(serde::Deserialize)]
+        struct Replaced {
+            version: u64,
+            waits_for: Vec<String>,
+        }
+        let before = fs::read_to_string(self.folder.path().join("policies.yaml")).expect("written at the start");
+        let url = self.coordinator_url(self.leader().await, "policies");
+        let put = self.client.put(url).header("if-match", "\"1\"").header("content-type", "application/yaml").body(change(&before));
+        let answer = put.send().await.expect("it answers").error_for_status().expect("taken");
+        let Replaced { version, waits_for } = answer.json().await.expect("what came of it");
+        (version, waits_for)
+    }
+
+    /// The version of the policies that is in force, as one of the coordinators knows; `None` if it does not say.
+    pub async fn active_policies(&self, node: u64) -> Option<u64> {
+        let shown: serde_json::Value = self.get(self.coordinator_url(node, "policies")).await?;
+        shown["active"].as_u64()
+    }
+
     /// The coordinator that all that run take for the leader, once it runs itself.
     pub async fn leader(&self) -> u64 {
         until("all coordinators follow one", PATIENCE, async || {
@@ -383,6 +404,8 @@ fn policies(floors: Floors) -> String {
          limit: {{algorithm: fixed-window, units: 60, window: year}}\n\
          - name: spare-log\n  match: {{route: spare-log}}\n  emergency: 20%\n  \
          limit: {{algorithm: sliding-log, units: 60, window: 1h}}\n\
+         - name: ending\n  match: {{route: ending}}\n  floor-ttl: 1min\n  on-store-failure: closed\n  \
+         limit: {{algorithm: token-bucket, rate: 30/s}}\n\
          - name: closed\n  match: {{route: closed}}\n  on-store-failure: closed\n  \
          limit: {{algorithm: token-bucket, rate: 100/s}}\n\
          - name: monthly\n  match: {{route: monthly}}\n  per: [tenant]\n  on-store-failure: closed\n  \
