@@ -2,7 +2,9 @@
 
 use crate::decide::{DecideError, STORE_RETRY};
 use crate::region::Region;
-use quorate_limiter::hold::{HoldId, SettleReply, Settled};
+use quorate_limiter::decision::Question;
+use quorate_limiter::hold::{Grounds, HoldId, SettleReply, Settled};
+use quorate_shared::names::BudgetId;
 use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
@@ -29,7 +31,7 @@ impl Region {
         if reservation == HoldId::NOTHING {
             return Ok(Some(Settled { cost, ..Settled::default() }));
         }
-        match self.store.settle(reservation, cost).await {
+        match self.store.settle(reservation, cost, |budgets| self.grounds(&budgets)).await {
             Ok(SettleReply::Settled(settled)) => {
                 self.metrics.settlement(&settled);
                 Ok(Some(settled))
@@ -42,6 +44,14 @@ impl Region {
                 Err(unavailable(error.to_string()))
             }
         }
+    }
+
+    /// By what to tell what there is of budgets, beyond what was taken; `None` while nothing may be admitted.
+    fn grounds(&self, budgets: &[BudgetId]) -> Option<Grounds> {
+        let basis = self.basis()?;
+        let charges = budgets.iter().filter_map(|budget| basis.table.look(budget)).collect();
+        let question = Question { view: basis.view, drift: basis.drift, charges };
+        Some(Grounds::new(question, basis.horizon.since(basis.asked)))
     }
 
     /// Gives slots back. False if they have ended, or were given back before.

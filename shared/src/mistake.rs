@@ -48,6 +48,7 @@ mistakes! {
     HorizonsKeptOverReboot "horizons kept over a reboot",
     NoDrainAtSessionEnd "no drain at the end of a session",
     DrainedByNominalShare "drained reported against the nominal share",
+    AgedByAnother "the newest response told as drained once the first one has aged",
     PromiseOfUndrained "a promise that follows the echo, not the drained response",
     NewPolicyInUsedWindow "a new allowance policy inside a window in use",
     LabelsLeftOut "labels left out of a response",
@@ -65,6 +66,7 @@ mistakes! {
     LeaseHorizonFromSight "D of a second agent timed from the question that showed the heartbeat",
     EstimatesWithoutRoom "estimates that take no room in their bucket",
     ReturnedToAnotherEra "an estimate given back into another era",
+    SettledByLapsedParts "costs beyond an estimate paid for by parts that have lapsed",
     SettledAgain "a settlement that is repeated given back again",
 }
 

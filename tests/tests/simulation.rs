@@ -168,6 +168,23 @@ fn what_a_lost_window_came_to_is_not_spent_again_whatever_becomes_of_its_grant()
 }
 
 #[test]
+fn what_a_region_gave_up_is_free_though_it_goes_on_with_loans_and_restored_coordinators_are_given_their_time() {
+    for seed in [340_556, 33_015] {
+        if let Err(violation) = World::new(seed).run() {
+            panic!("seed {seed}, at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+        }
+    }
+}
+
+#[test]
+fn costs_beyond_an_estimate_are_owed_once_others_have_what_was_there() {
+    // of its kind when it was found
+    if let Err(violation) = World::of(kind("costs that are settled"), 235_380).run() {
+        panic!("at {} µs: {}: {}", violation.at, violation.rule, violation.what);
+    }
+}
+
+#[test]
 fn every_kind_of_fault_happens_and_all_heals_in_time() {
     let mut faults = Faults::default();
     for seed in 0..800 {

@@ -17,13 +17,24 @@ pub(crate) struct Draining {
     floors: Floors,
 }
 
+/// A response, and an instant from which on it has been in force: nothing is taken by any before it.
+#[derive(Clone, Copy, Debug)]
+struct InForce {
+    stamp: Stamp,
+    at: LocalTime,
+}
+
 /// One budget.
 #[derive(Clone, Debug, Default)]
 struct Drained {
     /// The response that last changed what is held.
     changed: Number,
-    /// The newest response up to which the count has come down.
+    /// The newest response up to which past use has come down.
     by: Option<Stamp>,
+    /// The next one to be told so once all that was taken before it has aged; `None` while the count says it sooner.
+    aging: Option<InForce>,
+    /// The one after that: what it changed does not put that off.
+    then: Option<InForce>,
     /// Who said so of the last change.
     told: Told,
     /// The newest heartbeat that said anything of it.
@@ -33,6 +44,35 @@ struct Drained {
 impl Drained {
     fn is_over(&self) -> bool {
         self.by.is_some_and(|by| by.number >= self.changed)
+    }
+
+    fn change(&mut self, changed: InForce) {
+        (self.changed, self.told) = (changed.stamp.number, Told::default());
+        let next = if self.aging.is_none() { &mut self.aging } else { &mut self.then };
+        *next = Some(changed);
+    }
+
+    /// The count has come down.
+    fn come_down(&mut self, by: Stamp) {
+        self.by = Some(by);
+        if !mistake::made(Mistake::AgedByAnother) {
+            (self.aging, self.then) = (None, None);
+        }
+    }
+
+    /// What was taken before a response was in force has aged a `drain` later, stretched, whatever counts then. One
+    /// response ages at a time, so nothing that changes in between puts it off.
+    fn age(&mut self, applied: InForce, drain: Duration) {
+        let mut aging = self.aging.unwrap_or(applied);
+        while applied.at > aging.at.after(drain) {
+            if mistake::made(Mistake::AgedByAnother) {
+                self.by = Some(applied.stamp);
+                break;
+            }
+            self.by = self.by.filter(|by| by.number > aging.stamp.number).or(Some(aging.stamp));
+            aging = self.then.take().unwrap_or(applied);
+        }
+        self.aging = Some(aging);
     }
 }
 
@@ -74,20 +114,26 @@ impl Draining {
     /// The count of a budget fits what may be used without the parts given up by response `by`.
     pub fn note_drained(&mut self, budget: &BudgetId, by: Stamp) {
         if let Some(drained) = self.budgets.get_mut(budget) {
-            drained.by = Some(by);
+            drained.come_down(by);
         }
     }
 
-    /// A response is in force: it offered these, and named all there is if `full`. Budgets of which
+    /// It does not, at `now`, when `applied` is in force. `drain` is stretched.
+    pub fn note_undrained(&mut self, budget: &BudgetId, applied: Stamp, now: LocalTime, drain: Duration) {
+        if let Some(drained) = self.budgets.get_mut(budget) {
+            drained.age(InForce { stamp: applied, at: now }, drain);
+        }
+    }
+
+    /// A response is in force since before `now`: it offered these, and named all there is if `full`. Budgets of which
     /// nothing is `held`, and the coordinators know that, need no word any more.
-    pub fn applied(&mut self, stamp: Stamp, offers: &[Offer], full: bool, held: impl Fn(&BudgetId) -> bool) {
+    pub fn applied(&mut self, stamp: Stamp, now: LocalTime, offers: &[Offer], full: bool, held: impl Fn(&BudgetId) -> bool) {
         if full {
             self.budgets.retain(|id, _| offers.iter().any(|offer| offer.budget == *id));
         }
         self.budgets.retain(|id, drained| held(id) || !drained.told.in_heartbeat(stamp.number.seq));
         for offer in offers.iter().filter(|offer| offer.drains) {
-            let drained = self.budgets.entry(offer.budget.clone()).or_default();
-            (drained.changed, drained.told) = (stamp.number, Told::default());
+            self.budgets.entry(offer.budget.clone()).or_default().change(InForce { stamp, at: now });
         }
     }
 
@@ -159,7 +205,7 @@ mod tests {
         let budgets: Vec<BudgetId> = (0..count).map(|n| BudgetId { policy: policy.clone(), generation: 1, subject: subject(n) }).collect();
         let offer = |budget: &BudgetId| Offer { budget: budget.clone(), holding: Holding::default(), drains: true };
         let mut draining = Draining::open(LocalTime::ZERO);
-        draining.applied(stamp(1), &budgets.iter().map(offer).collect::<Vec<_>>(), false, |_| true);
+        draining.applied(stamp(1), LocalTime::ZERO, &budgets.iter().map(offer).collect::<Vec<_>>(), false, |_| true);
         budgets.iter().for_each(|budget| draining.note_drained(budget, stamp(1)));
         (draining, budgets)
     }
@@ -177,7 +223,13 @@ mod tests {
         assert!(first.len() == MOST_REPORTS && second.len() == MOST_REPORTS && first.is_disjoint(&second));
         // told again of one that has been said: what it gave up next is news
         let (again, third) = (first.first().expect("many").clone(), second.first().expect("many").clone());
-        draining.applied(stamp(3), &[Offer { budget: again.clone(), holding: Holding::default(), drains: true }], false, |_| true);
+        draining.applied(
+            stamp(3),
+            LocalTime::ZERO,
+            &[Offer { budget: again.clone(), holding: Holding::default(), drains: true }],
+            false,
+            |_| true,
+        );
         draining.note_drained(&again, stamp(3));
         let next = said(&mut draining, 4);
         assert!(next.contains(&again) && !next.contains(&third));
@@ -203,10 +255,36 @@ mod tests {
     }
 
     #[test]
+    fn what_was_taken_before_a_response_has_aged_a_drain_after_it_was_in_force() {
+        let (mut draining, budgets) = drained(1);
+        let (at, drain) = (|s| LocalTime::ZERO.after(Duration::from_secs(s)), Duration::from_secs(10));
+        let changes = |draining: &mut Draining, seq, second| {
+            let offer = Offer { budget: budgets[0].clone(), holding: Holding::default(), drains: true };
+            draining.applied(stamp(seq), at(second), &[offer], false, |_| true);
+        };
+        // each heartbeat finds more counting than fits
+        let told = |draining: &mut Draining, seq, second| {
+            draining.note_undrained(&budgets[0], stamp(seq), at(second), drain);
+            draining.report(seq).pop().map(|(_, by)| by.number.seq)
+        };
+        changes(&mut draining, 2, 100);
+        changes(&mut draining, 3, 105);
+        assert_eq!(told(&mut draining, 4, 110), Some(1), "what was taken just before still counts");
+        assert_eq!(told(&mut draining, 5, 111), Some(2), "what came since puts nothing off");
+        changes(&mut draining, 5, 112);
+        assert_eq!(told(&mut draining, 6, 115), Some(2));
+        assert_eq!(told(&mut draining, 7, 122), Some(3));
+        assert_eq!(told(&mut draining, 8, 123), Some(5), "the last change has aged too");
+        assert_eq!(told(&mut draining, 9, 134), Some(8), "and newer ones by and by, which date its promises");
+        draining.note_drained(&budgets[0], stamp(9));
+        assert_eq!(told(&mut draining, 10, 140), Some(9), "the count said more");
+    }
+
+    #[test]
     fn a_budget_is_told_only_by_a_heartbeat_that_named_it() {
         let (mut draining, budgets) = drained(MOST_REPORTS + 1);
         let (first, second) = (said(&mut draining, 2), said(&mut draining, 3));
-        draining.applied(stamp(3), &[], false, |_| false);
+        draining.applied(stamp(3), LocalTime::ZERO, &[], false, |_| false);
         let left: BTreeSet<BudgetId> = draining.budgets().cloned().collect();
         assert_eq!(left, budgets.into_iter().filter(|budget| !second.contains(budget)).collect());
         assert!(!left.is_empty() && left.is_subset(&first));

@@ -3,6 +3,7 @@
 //! A hold is written in the same step as the charge and is gone after its life: what it was charged then
 //! stays charged. Whoever knows its id may settle it once; a repeated settlement gets the first answer.
 
+use crate::decision::Question;
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::StoreTime;
 use quorate_shared::units::MicroTokens;
@@ -112,6 +113,30 @@ pub enum Place {
     Sliding(crate::sliding::Ticket),
 }
 
+/// By what a settlement tells what is there to pay for more than an estimate.
+#[derive(Clone, Debug)]
+pub struct Grounds {
+    /// What the asker goes by, as for a question; charges of the budgets that the hold names, as far as it knows them.
+    pub question: Question,
+    /// How long all of that holds, from its making on.
+    holds_for: Duration,
+}
+
+impl Grounds {
+    /// Of an asker whose lease, if the question goes by it, stands for so long.
+    pub fn new(question: Question, lease_for: Duration) -> Self {
+        let lease_for = if question.view.leased { lease_for } else { Duration::MAX };
+        let floors = question.charges.iter().filter_map(|charge| charge.floor_ttl);
+        let floors = floors.map(|ttl| question.drift.shrink(ttl).saturating_sub(question.view.unheard_for));
+        Self { holds_for: floors.fold(lease_for, Duration::min), question }
+    }
+
+    /// How long it holds by any other clock, at least.
+    pub fn holds_for(&self) -> Duration {
+        self.question.drift.shrink(self.holds_for)
+    }
+}
+
 /// What a settlement came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
@@ -160,6 +185,39 @@ pub enum SettleReply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::{Charge, LeaseView};
+    use quorate_shared::names::{SubjectHash, SubjectKey};
+    use quorate_shared::policy::Limit;
+    use quorate_shared::time::Drift;
+
+    #[test]
+    fn grounds_hold_as_long_as_the_lease_and_every_floor_by_any_clock() {
+        let second = Duration::from_secs(1);
+        let drift = Drift::from_ppm(1_000).expect("in range");
+        let limit = Limit::SlidingLog { units: MicroTokens::TOKEN, window: second };
+        let budget = |name: &str| {
+            let policy = "p".parse().expect("a name");
+            BudgetId { subject: SubjectHash::of(&SubjectKey::new([1; 32]), &policy, [name]), policy, generation: 1 }
+        };
+        let charge = |name, floor_ttl| Charge {
+            budget: budget(name),
+            limit,
+            floor: limit.capacity(),
+            lendable: limit.capacity(),
+            former_floors: vec![],
+            floor_ttl,
+            cost: MicroTokens::ZERO,
+            enforced: true,
+        };
+        let holds_for = |leased, ttl| {
+            let view = LeaseView { leased, unheard_for: 50 * second, ..LeaseView::default() };
+            Grounds::new(Question { view, drift, charges: vec![charge("a", None), charge("b", ttl)] }, 7 * second).holds_for()
+        };
+        assert_eq!(holds_for(true, None), drift.shrink(7 * second));
+        assert_eq!(holds_for(false, Some(60 * second)), drift.shrink(drift.shrink(60 * second) - 50 * second));
+        assert!(holds_for(true, Some(60 * second)) == holds_for(true, None) && holds_for(false, None) > 1_000_000 * second);
+        assert_eq!(holds_for(true, Some(40 * second)), Duration::ZERO, "a floor has ended");
+    }
 
     #[test]
     fn an_id_reads_back_as_written_and_nothing_else_is_one() {

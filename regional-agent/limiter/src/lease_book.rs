@@ -176,15 +176,17 @@ impl LeaseBook {
     }
 
     /// What a budget has counting at `now`. Once that is within what the region may use without the
-    /// parts that it gave up, and those whose horizon has passed at this moment, it has drained.
+    /// parts that it gave up, and those whose horizon has passed at this moment, it has drained; or once
+    /// all that was taken before it gave them up counts no more.
     pub fn note_count(&mut self, budget: &BudgetId, count: Count, now: LocalTime) {
         let Some(applied) = self.applied else { return };
         let view = self.view(now);
         let holding = self.holdings.get(budget).cloned().unwrap_or_default();
         let nominal = mistake::made(Mistake::DrainedByNominalShare);
         let promised = |lender: &_| nominal || view.promises(budget, count.drain, lender);
-        if count.units <= holding.entitlement(count.floor, false, view.leased || nominal, promised).burst {
-            self.draining.note_drained(budget, applied);
+        match count.units <= holding.entitlement(count.floor, false, view.leased || nominal, promised).burst {
+            true => self.draining.note_drained(budget, applied),
+            false => self.draining.note_undrained(budget, applied, now, self.drift.stretch(count.drain)),
         }
     }
 
@@ -300,7 +302,7 @@ impl LeaseBook {
         self.holdings = application.holdings;
         self.horizons.keep_loans(|budget| self.holdings.get(budget).is_some_and(|h| !h.borrowed.is_empty()));
         let held = |budget: &BudgetId| self.holdings.contains_key(budget);
-        self.draining.applied(application.stamp, &application.offers, application.full, held);
+        self.draining.applied(application.stamp, now, &application.offers, application.full, held);
         let written = [application.fewer_units, application.grants].concat();
         self.units.applied(&written, application.stamp.number.seq, &self.windows);
     }

@@ -208,7 +208,7 @@ impl Reserve {
     /// Gives back what was taken, since the request was refused after all.
     pub fn give_back(&mut self, now: LocalTime, taken: HoldId) {
         // one that has ended stays charged
-        let _ = self.store.settle_hold(self.clock.now(now), taken, MicroTokens::ZERO);
+        let _ = self.store.settle_hold(self.clock.now(now), taken, MicroTokens::ZERO, None);
     }
 
     fn next_hold(&mut self) -> NewHold {

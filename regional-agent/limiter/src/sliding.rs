@@ -29,8 +29,6 @@ pub struct Ticket {
     pub index: u64,
     /// How long a window is.
     pub length: Duration,
-    /// What might count at once then: more than this is owed.
-    pub entitlement: MicroTokens,
 }
 
 impl WindowCount {

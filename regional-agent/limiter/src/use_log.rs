@@ -15,8 +15,6 @@ pub struct Ticket {
     pub at: StoreTime,
     /// How long it counts.
     pub keep: Duration,
-    /// What might count at once then: more than this is owed.
-    pub entitlement: MicroTokens,
 }
 
 /// What was taken when: no two entries of one instant, oldest first.

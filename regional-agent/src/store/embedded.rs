@@ -6,11 +6,12 @@ use crate::clock::LocalClock;
 use parking_lot::Mutex;
 use quorate_limiter::decision::{Charge, Question, Reply};
 use quorate_limiter::election::Lock;
-use quorate_limiter::hold::{Beside, HoldId, SettleReply};
+use quorate_limiter::hold::{Beside, Grounds, HoldId, SettleReply};
 use quorate_limiter::record::{Finish, HoldingsChange, Loaded, Opening, Refusal};
 use quorate_limiter::seats::{SeatAnswer, SeatKeeper, SeatWord};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::heartbeat::Number;
+use quorate_shared::names::BudgetId;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -58,8 +59,17 @@ impl Embedded {
     }
 
     /// See [`super::Store::settle`].
-    pub fn settle(&self, hold: HoldId, cost: MicroTokens) -> SettleReply {
-        self.state.lock().settle_hold(self.now(), hold, cost)
+    pub fn settle(&self, hold: HoldId, cost: MicroTokens, grounds: impl Fn(Vec<BudgetId>) -> Option<Grounds>) -> SettleReply {
+        let (read, budgets) = {
+            let state = self.state.lock();
+            let parts = state.hold(hold).map(|(hold, _)| &hold.parts[..]).unwrap_or_default();
+            (self.now(), parts.iter().map(|part| part.budget.clone()).collect())
+        };
+        let grounds = grounds(budgets);
+        let mut state = self.state.lock();
+        let now = self.now();
+        let question = grounds.filter(|grounds| now.since(read) < grounds.holds_for()).map(|grounds| grounds.question);
+        state.settle_hold(now, hold, cost, question.as_ref())
     }
 
     /// See [`super::Store::release`].

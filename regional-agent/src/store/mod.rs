@@ -19,12 +19,13 @@ use look::{Look, Looked};
 use quorate_limiter::decision::{Charge, Question};
 use quorate_limiter::election::AgentId;
 use quorate_limiter::follower::Sight;
-use quorate_limiter::hold::{HoldId, SettleReply};
+use quorate_limiter::hold::{Grounds, HoldId, SettleReply};
 use quorate_limiter::record::{CLOCKS_APART, Finish, HoldingsChange, Loaded, Opening};
 use quorate_limiter::seats::{SeatAnswer, SeatWord};
 use quorate_limiter::store::Usage;
 use quorate_shared::api::{StoreStatus, StoreWarning};
 use quorate_shared::heartbeat::{Excess, Number};
+use quorate_shared::names::BudgetId;
 use quorate_shared::time::{Drift, StoreTime};
 use quorate_shared::units::MicroTokens;
 use std::time::{Duration, Instant};
@@ -221,11 +222,17 @@ impl Store {
         }
     }
 
-    /// Puts the true `cost` in the place of what a hold was charged; once, however often it is asked.
-    pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
+    /// Puts the true `cost` in the place of what a hold was charged; once, however often it is asked. `grounds` says, of
+    /// the budgets of the hold, by what to tell what is there to pay for more than the estimate; without any, nothing is.
+    pub async fn settle(
+        &self,
+        hold: HoldId,
+        cost: MicroTokens,
+        grounds: impl Fn(Vec<BudgetId>) -> Option<Grounds>,
+    ) -> Result<SettleReply, StoreError> {
         match self {
-            Self::Embedded(store) => Ok(store.settle(hold, cost)),
-            Self::Redis(store) => store.settle(hold, cost).await,
+            Self::Embedded(store) => Ok(store.settle(hold, cost, grounds)),
+            Self::Redis(store) => store.settle(hold, cost, grounds).await,
         }
     }
 

@@ -23,6 +23,7 @@ usage: simulate [--seeds N] [--seed K] [--kind NAME] [--trace] [--teeth] [--thre
   --kind NAME  of that range only the schedules of this kind
   --trace      print what happens in them
   --teeth      make each known mistake, and print the first schedule that catches it
+  --rule WORDS of the mistakes only those with these words
   --threads N  on so many threads (all cores)";
 
 /// What happened last in a schedule that broke a promise: so many lines.
@@ -40,6 +41,7 @@ struct Settings {
     teeth: bool,
     threads: usize,
     kind: Option<String>,
+    rule: String,
 }
 
 impl Settings {
@@ -64,7 +66,8 @@ fn main() -> ExitCode {
         settings.seeds.clone().filter(|seed| settings.takes(*seed)).map(|seed| print_trace(seed, usize::MAX)).filter(|well| !well).count()
             == 0
     } else if settings.teeth {
-        Mistake::ALL.iter().filter(|mistake| !bite(**mistake, &settings)).count() == 0
+        let named = Mistake::ALL.iter().filter(|mistake| mistake.text().contains(&settings.rule));
+        named.filter(|mistake| !bite(**mistake, &settings)).count() == 0
     } else {
         run_all(&settings)
     };
@@ -75,11 +78,16 @@ fn main() -> ExitCode {
 fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Settings>, String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut seeds, mut first, mut trace, mut teeth, mut threads, mut kind) = (None, 0, false, false, cores, None);
+    let mut rule = String::new();
     while let Some(flag) = arguments.next() {
         if flag == "--kind" {
             let name = arguments.next().ok_or("--kind needs a name")?;
             let known = kinds::all().any(|kind| kind.name == name);
             kind = Some(known.then_some(name).ok_or("no such kind of schedules")?);
+            continue;
+        }
+        if flag == "--rule" {
+            rule = arguments.next().ok_or("--rule needs some words")?;
             continue;
         }
         let mut number = || {
@@ -97,7 +105,7 @@ fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Settings>,
         }
     }
     let count = seeds.unwrap_or(if trace { 1 } else { 1_000 });
-    Ok(Some(Settings { seeds: first..first.saturating_add(count), trace, teeth, threads, kind }))
+    Ok(Some(Settings { seeds: first..first.saturating_add(count), trace, teeth, threads, kind, rule }))
 }
 
 /// Prints the end of a schedule. True if no promise was broken.

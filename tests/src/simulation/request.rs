@@ -18,7 +18,8 @@ const ATTEMPTS: usize = 4;
 pub struct Asked {
     /// The places that are charged.
     pub places: Vec<usize>,
-    question: Question,
+    /// What is asked.
+    pub question: Question,
     /// Until when all of the lease by which it was asked holds.
     horizon: LocalTime,
     /// When it was asked.

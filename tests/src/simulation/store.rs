@@ -125,10 +125,10 @@ impl Store {
     }
 
     /// Puts the true cost in the place of an estimate.
-    pub fn settle(&mut self, now: Micros, hold: HoldId, cost: MicroTokens) -> SettleReply {
+    pub fn settle(&mut self, now: Micros, hold: HoldId, cost: MicroTokens, grounds: Option<&Question>) -> SettleReply {
         match self.record(now) {
             None => SettleReply::NoRecord,
-            Some(_) => self.memory.settle_hold(self.time(now), hold, cost),
+            Some(_) => self.memory.settle_hold(self.time(now), hold, cost, grounds),
         }
     }
 

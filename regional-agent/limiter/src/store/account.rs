@@ -51,12 +51,8 @@ impl Account<'_> {
             Count::Bucket(terms, bucket) => Place::Bucket(bucket.reserve(hold, estimate, terms)),
             Count::Slots(_, _, slot) => Place::Slot(*slot),
             Count::Window(purse) => Place::Window(purse.ticket()),
-            Count::Log(ShareTerms { entitlement, .. }, keep) => {
-                Place::Log(use_log::Ticket { at: now, keep: *keep, entitlement: *entitlement })
-            }
-            Count::Sliding(ShareTerms { entitlement, .. }, length, WindowCount { index, .. }) => {
-                Place::Sliding(sliding::Ticket { index: *index, length: *length, entitlement: *entitlement })
-            }
+            Count::Log(_, keep) => Place::Log(use_log::Ticket { at: now, keep: *keep }),
+            Count::Sliding(_, length, WindowCount { index, .. }) => Place::Sliding(sliding::Ticket { index: *index, length: *length }),
         };
         Some(Part { budget: self.charge.budget.clone(), estimate, place })
     }

@@ -19,7 +19,7 @@ fn reserve(region: &mut Region, charge: &Charge, id: u128, life: Duration) -> bo
 }
 
 fn settle(region: &mut Region, id: u128, cost: MicroTokens) -> Option<Settled> {
-    match region.store.settle_hold(region.now, HoldId::from_bits(id), cost) {
+    match region.store.settle_hold(region.now, HoldId::from_bits(id), cost, None) {
         SettleReply::Settled(settled) => Some(settled),
         SettleReply::Ended => None,
         other => panic!("{other:?}"),

@@ -47,8 +47,10 @@ fn reserve(region: &mut Region, charge: &Charge, id: u128, estimate: u64, life: 
     }
 }
 
-fn settle(region: &mut Region, id: u128, cost: u64) -> SettleReply {
-    region.store.settle_hold(region.now, HoldId::from_bits(id), MicroTokens(cost))
+/// By the lease and the floor of the moment.
+fn settle(region: &mut Region, charge: &Charge, id: u128, cost: u64) -> SettleReply {
+    let grounds = Question { view: region.view.clone(), drift: region.drift, charges: vec![charge.clone()] };
+    region.store.settle_hold(region.now, HoldId::from_bits(id), MicroTokens(cost), Some(&grounds))
 }
 
 fn settled(cost: u64, returned: u64, owed: u64) -> SettleReply {
@@ -62,7 +64,7 @@ fn who_only_looks_is_let_through_however_much_counts() {
     for limit in kinds() {
         let mut region = Region::new();
         assert!(reserve(&mut region, &limit, 1, 10 * TOKEN, LIFE));
-        settle(&mut region, 1, 25 * TOKEN);
+        settle(&mut region, &limit, 1, 25 * TOKEN);
         let look = region.check(&costing(&limit, tokens(0)));
         assert_eq!((look.fits, look.remaining, look.retry_after), (true, tokens(0), None), "{limit:?}");
         assert!(!region.check(&limit).fits, "{limit:?}");
@@ -77,10 +79,10 @@ fn a_true_cost_beyond_what_a_reservation_may_come_to_changes_nothing() {
         let hold = NewHold { id: HoldId::from_bits(1), life: LIFE, most: tokens(10) };
         let reply = region.store.decide_beside(region.now, &question, &Beside { hold: Some(hold), slot: None });
         assert!(matches!(reply, Reply::Decided(decision) if decision.allowed));
-        assert_eq!(settle(&mut region, 1, 10 * TOKEN + 1), SettleReply::Beyond(tokens(10)), "{limit:?}");
+        assert_eq!(settle(&mut region, &limit, 1, 10 * TOKEN + 1), SettleReply::Beyond(tokens(10)), "{limit:?}");
         assert_eq!(region.level(&limit), tokens(8), "{limit:?}");
-        assert_eq!(settle(&mut region, 1, 10 * TOKEN), settled(10 * TOKEN, 0, 0), "{limit:?}");
-        assert_eq!(settle(&mut region, 1, 99 * TOKEN), settled(10 * TOKEN, 0, 0), "what it came to is said again");
+        assert_eq!(settle(&mut region, &limit, 1, 10 * TOKEN), settled(10 * TOKEN, 0, 0), "{limit:?}");
+        assert_eq!(settle(&mut region, &limit, 1, 99 * TOKEN), settled(10 * TOKEN, 0, 0), "what it came to is said again");
     }
 }
 
@@ -90,7 +92,7 @@ fn what_was_estimated_too_high_comes_back_once() {
         let mut region = Region::new();
         assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, LIFE));
         for _ in 0..2 {
-            assert_eq!(settle(&mut region, 1, 3 * TOKEN), settled(3 * TOKEN, 5 * TOKEN, 0), "{limit:?}");
+            assert_eq!(settle(&mut region, &limit, 1, 3 * TOKEN), settled(3 * TOKEN, 5 * TOKEN, 0), "{limit:?}");
             assert_eq!(region.level(&limit), tokens(7), "{limit:?}");
         }
         assert!(!region.check(&costing(&limit, MicroTokens(7 * TOKEN + 1))).fits);
@@ -103,7 +105,7 @@ fn what_costs_nothing_leaves_what_was_there() {
     for limit in kinds() {
         let mut region = Region::new();
         assert!(reserve(&mut region, &limit, 1, 10 * TOKEN, LIFE));
-        assert_eq!(settle(&mut region, 1, 0), settled(0, 10 * TOKEN, 0), "{limit:?}");
+        assert_eq!(settle(&mut region, &limit, 1, 0), settled(0, 10 * TOKEN, 0), "{limit:?}");
         assert_eq!(region.level(&limit), tokens(10));
         assert!(region.check(&costing(&limit, tokens(10))).fits, "{limit:?}");
     }
@@ -115,7 +117,7 @@ fn what_was_estimated_too_low_leaves_nothing_and_says_what_was_not_there() {
         let mut region = Region::new();
         assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, LIFE));
         for _ in 0..2 {
-            assert_eq!(settle(&mut region, 1, 12 * TOKEN), settled(12 * TOKEN, 0, 2 * TOKEN), "{limit:?}");
+            assert_eq!(settle(&mut region, &limit, 1, 12 * TOKEN), settled(12 * TOKEN, 0, 2 * TOKEN), "{limit:?}");
             let refused = region.check(&costing(&limit, MicroTokens(1)));
             assert_eq!((refused.fits, refused.remaining), (false, MicroTokens::ZERO), "{limit:?}");
             assert!(refused.retry_after.is_some());
@@ -131,7 +133,7 @@ fn a_cost_beyond_all_numbers_is_kept_within_them() {
             assert!(reserve(&mut region, &limit, id, 5 * TOKEN, LIFE));
         }
         for id in 1..=2 {
-            let SettleReply::Settled(settled) = settle(&mut region, id, MAX_EXACT) else { panic!("in time") };
+            let SettleReply::Settled(settled) = settle(&mut region, &limit, id, MAX_EXACT) else { panic!("in time") };
             assert_eq!(settled.owed, MicroTokens(MAX_EXACT - 5 * TOKEN), "{limit:?}");
             assert_eq!(region.level(&limit), MicroTokens::ZERO);
         }
@@ -145,7 +147,7 @@ fn an_estimate_stays_once_its_life_is_over() {
         assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, SECOND));
         region.pass(SECOND + Duration::from_micros(1));
         for cost in [0, 12 * TOKEN] {
-            assert_eq!(settle(&mut region, 1, cost), SettleReply::Ended);
+            assert_eq!(settle(&mut region, &limit, 1, cost), SettleReply::Ended);
         }
         assert_eq!(region.level(&limit).tokens_floor(), 2, "{limit:?}");
     }
@@ -158,7 +160,7 @@ fn nothing_is_corrected_that_was_charged_before_a_loss_of_state() {
         assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, LIFE));
         region.open(2, true);
         let before = region.level(&limit);
-        assert_eq!(settle(&mut region, 1, 3 * TOKEN), settled(3 * TOKEN, 0, 0), "{limit:?}");
+        assert_eq!(settle(&mut region, &limit, 1, 3 * TOKEN), settled(3 * TOKEN, 0, 0), "{limit:?}");
         assert_eq!(region.level(&limit), before);
     }
 }
@@ -171,7 +173,7 @@ fn a_window_that_is_over_gives_nothing_to_the_next_and_takes_nothing_from_it() {
         region.pass(MINUTE);
         assert!(region.check(&costing(&limit, tokens(4))).fits);
         let owed = cost.max(8) - 8;
-        assert_eq!(settle(&mut region, 1, cost * TOKEN), settled(cost * TOKEN, 0, owed * TOKEN));
+        assert_eq!(settle(&mut region, &limit, 1, cost * TOKEN), settled(cost * TOKEN, 0, owed * TOKEN));
         assert_eq!(region.level(&limit), tokens(6));
     }
 }
@@ -196,15 +198,45 @@ fn spent(region: &Region, limit: &Charge) -> MicroTokens {
 }
 
 #[test]
+fn an_excess_is_paid_for_by_what_the_region_has_when_it_is_settled() {
+    // four of its own and six of the pool; three are reserved, and come to nine
+    let owed = |change: fn(&mut Region), known: bool| {
+        [sliding(60 * MINUTE), log(60 * MINUTE)].map(|limit| {
+            let (mut region, limit) = (Region::new(), Charge { floor: capacity(0, 4), ..limit });
+            region.apply(vec![holds(&limit, pool(capacity(0, 6)))], |_| {});
+            region.view.leased = true;
+            assert!(reserve(&mut region, &limit, 1, 3 * TOKEN, LIFE));
+            change(&mut region);
+            let grounds = Question { view: region.view.clone(), drift: region.drift, charges: vec![limit] };
+            let cost = MicroTokens(9 * TOKEN);
+            match region.store.settle_hold(region.now, HoldId::from_bits(1), cost, known.then_some(&grounds)) {
+                SettleReply::Settled(settled) => settled.owed.tokens_floor(),
+                other => panic!("{other:?}"),
+            }
+        })
+    };
+    assert_eq!(owed(|_| {}, true), [0; 2]);
+    assert_eq!(owed(|region| region.view.leased = false, true), [5; 2], "the lease has ended");
+    let newer = |region: &mut Region| {
+        let view = region.view.clone();
+        region.apply(vec![], |_| {});
+        region.view = view;
+    };
+    assert_eq!(owed(newer, true), [5; 2], "of a newer response nobody knows until when");
+    assert_eq!(owed(|region| region.view.policies = policies(9), true), [6; 2], "floors of another set");
+    assert_eq!(owed(|_| {}, false), [6; 2]);
+}
+
+#[test]
 fn what_was_used_beyond_a_window_is_not_reported_as_spent_and_counts_against_a_later_grant() {
     let (mut region, limit) = (Region::new(), fixed(60 * MINUTE));
     assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, LIFE) && reserve(&mut region, &limit, 2, 2 * TOKEN, LIFE));
-    assert_eq!(settle(&mut region, 1, 12 * TOKEN), settled(12 * TOKEN, 0, 4 * TOKEN));
+    assert_eq!(settle(&mut region, &limit, 1, 12 * TOKEN), settled(12 * TOKEN, 0, 4 * TOKEN));
     assert_eq!(spent(&region, &limit), tokens(10));
     grant(&mut region, &limit, 17);
     assert_eq!(region.level(&limit), tokens(3));
     assert!(region.check(&costing(&limit, tokens(2))).fits);
-    assert_eq!(settle(&mut region, 2, TOKEN), settled(TOKEN, TOKEN, 0));
+    assert_eq!(settle(&mut region, &limit, 2, TOKEN), settled(TOKEN, TOKEN, 0));
     assert_eq!((spent(&region, &limit), region.level(&limit)), (tokens(15), tokens(2)), "what came back pays for it");
 }
 
@@ -214,9 +246,9 @@ fn what_sliding_windows_counted_is_corrected_in_the_window_in_which_it_was_taken
     assert!(reserve(&mut region, &limit, 1, 8 * TOKEN, LIFE) && reserve(&mut region, &limit, 2, 2 * TOKEN, LIFE));
     region.pass(MINUTE + MINUTE / 2);
     assert_eq!(region.level(&limit), tokens(5));
-    assert_eq!(settle(&mut region, 1, 4 * TOKEN), settled(4 * TOKEN, 4 * TOKEN, 0));
+    assert_eq!(settle(&mut region, &limit, 1, 4 * TOKEN), settled(4 * TOKEN, 4 * TOKEN, 0));
     assert_eq!(region.level(&limit), tokens(7));
-    assert_eq!(settle(&mut region, 2, 3 * TOKEN), settled(3 * TOKEN, 0, 0));
+    assert_eq!(settle(&mut region, &limit, 2, 3 * TOKEN), settled(3 * TOKEN, 0, 0));
     assert_eq!(region.level(&limit), tokens(6), "one more in the present one");
 }
 
@@ -225,7 +257,7 @@ fn what_a_log_counts_beyond_an_estimate_counts_from_then_on() {
     let (mut region, limit) = (Region::new(), log(MINUTE));
     assert!(reserve(&mut region, &limit, 1, 4 * TOKEN, LIFE));
     region.pass(MINUTE / 2);
-    settle(&mut region, 1, 6 * TOKEN);
+    settle(&mut region, &limit, 1, 6 * TOKEN);
     assert_eq!(region.level(&limit), tokens(4));
     region.pass(MINUTE / 2 + Duration::from_micros(1));
     assert_eq!(region.level(&limit), tokens(8));
@@ -244,7 +276,7 @@ fn an_entry_of_a_log_that_is_part_of_another_by_now_stays_as_it_is() {
         region.pass(Duration::from_micros(1));
         assert!(region.check(&limit).fits);
     }
-    assert_eq!(settle(&mut region, 1, 0), settled(0, 0, 0));
+    assert_eq!(settle(&mut region, &limit, 1, 0), settled(0, 0, 0));
     // dated anew by a clock that stepped back, and another of its first date
     let (mut region, limit) = (Region::new(), log(60 * MINUTE));
     let first = region.now;
@@ -253,7 +285,7 @@ fn an_entry_of_a_log_that_is_part_of_another_by_now_stays_as_it_is() {
     assert!(region.check(&limit).fits);
     region.now = first;
     assert!(region.check(&limit).fits);
-    assert_eq!(settle(&mut region, 1, 0), settled(0, 0, 0));
+    assert_eq!(settle(&mut region, &limit, 1, 0), settled(0, 0, 0));
     assert_eq!(region.level(&limit), tokens(3));
 }
 
@@ -337,7 +369,7 @@ fn play(limit: &Charge, events: &[Event]) -> Result<(), TestCaseError> {
                     (true, false) if matches!(limit.limit, Limit::FixedWindow { .. }) => settled(cost, 0, excess),
                     (true, false) => settled(cost, 0, excess.saturating_sub(left)),
                 };
-                prop_assert_eq!(settle(&mut region, id, cost), expected);
+                prop_assert_eq!(settle(&mut region, limit, id, cost), expected);
                 if let SettleReply::Settled(Settled { returned, .. }) = expected {
                     plain.0[entry].1 -= returned.0;
                     let counts = Plain::is_open(limit.limit, at, now) || !matches!(limit.limit, Limit::FixedWindow { .. });

@@ -2,15 +2,20 @@
 //!
 //! A hold is settled in two steps. It is read first, since it names the keys that it was charged to and a script
 //! may touch no key that it was not told of. The script goes on only if the hold is still as it was read, and
-//! leaves the answer in its place, for a repeated settlement.
+//! leaves the answer in its place, for a repeated settlement. What is there to pay for more than an estimate the asker
+//! tells by its lease as it is after the reading, and until when by the clock that was read with the hold: a script that
+//! comes too late finds nothing there.
 
+use super::record::budget;
 use super::session::Call;
-use super::wire::{Words, unreadable};
-use super::{RedisStore, left};
+use super::wire::{self, Words, unreadable};
+use super::{RedisStore, left, shares};
 use crate::store::StoreError;
 use crate::store::keep::Attempt;
-use quorate_limiter::hold::{HoldId, SettleReply, Settled};
-use quorate_shared::units::MicroTokens;
+use quorate_limiter::hold::{Grounds, HoldId, SettleReply, Settled};
+use quorate_shared::names::BudgetId;
+use quorate_shared::policy::Shape;
+use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use std::time::Instant;
 
 /// How often a settlement begins anew because another one came in between: that one has settled the hold.
@@ -18,13 +23,19 @@ const TRIES: usize = 2;
 
 impl RedisStore {
     /// See [`crate::store::Store::settle`].
-    pub async fn settle(&self, hold: HoldId, cost: MicroTokens) -> Result<SettleReply, StoreError> {
+    pub async fn settle(
+        &self,
+        hold: HoldId,
+        cost: MicroTokens,
+        grounds: impl Fn(Vec<BudgetId>) -> Option<Grounds>,
+    ) -> Result<SettleReply, StoreError> {
         let _place = self.link.admit()?;
         let until = Instant::now() + self.decision_timeout;
         let key = self.keys.hold(hold);
         for _ in 0..TRIES {
-            let query: (Option<String>,) = self.link.query(redis::pipe().get(&key), left(until)).await?;
-            let Some(text) = query.0 else { return Ok(SettleReply::Ended) };
+            let read = redis::pipe().cmd("TIME").get(&key).to_owned();
+            let (shown, text): ((u64, u64), Option<String>) = self.link.query(&read, left(until)).await?;
+            let Some(text) = text else { return Ok(SettleReply::Ended) };
             if let Some(settled) = settled(&text)? {
                 return Ok(SettleReply::Settled(settled));
             }
@@ -32,7 +43,8 @@ impl RedisStore {
                 return Ok(SettleReply::Beyond(most));
             }
             let keys = self.charged_keys(&key, &text);
-            let call = Call { script: &self.scripts.settle, keys, arguments: vec![text, cost.0.to_string()] };
+            let grounds = ground_words(shown, &text, &grounds)?;
+            let call = Call { script: &self.scripts.settle, keys, arguments: [vec![text, cost.0.to_string()], grounds].concat() };
             let (status, mut words) = Words::of(self.link.call(&call, left(until)).await?)?;
             match status.as_str() {
                 "settled" => return Ok(SettleReply::Settled(outcome(&mut words)?)),
@@ -81,9 +93,43 @@ impl RedisStore {
 
     /// The record, what is held, and every key that it names.
     fn charged_keys(&self, key: &str, text: &str) -> Vec<String> {
-        let charged = text.lines().skip(1).filter_map(|line| line.split(' ').next());
-        [self.keys.lease.as_str(), key].into_iter().chain(charged).map(str::to_owned).collect()
+        [self.keys.lease.as_str(), key].into_iter().chain(charged(text)).map(str::to_owned).collect()
     }
+}
+
+/// The keys that a hold names.
+fn charged(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().skip(1).filter_map(|line| line.split(' ').next())
+}
+
+/// By what the asker tells what is there, for `settle.lua`; `shown` is what the clock showed before it was asked.
+fn ground_words(shown: (u64, u64), text: &str, grounds: impl Fn(Vec<BudgetId>) -> Option<Grounds>) -> Result<Vec<String>, StoreError> {
+    let budgets = charged(text).map(|key| budget(key.rsplit_once(":bucket:").map_or(key, |(_, budget)| budget)));
+    let budgets: Vec<BudgetId> = budgets.collect::<Result<_, _>>()?;
+    let count = budgets.len();
+    let nothing = || vec![["-"; 5].map(str::to_owned).to_vec(); count].concat();
+    let Some(grounds) = grounds(budgets.clone()) else {
+        return Ok([["0"; 7].map(str::to_owned).to_vec(), nothing()].concat());
+    };
+    let (question, view) = (&grounds.question, &grounds.question.view);
+    let holds_for = u64::try_from(grounds.holds_for().as_micros()).unwrap_or(MAX_EXACT).min(MAX_EXACT);
+    let mut words = vec![
+        (shown.0 * 1_000_000 + shown.1).to_string(),
+        holds_for.to_string(),
+        format!("{}:{}", view.number.session, view.nonce),
+        view.number.seq.to_string(),
+        wire::policies_text(view.policies),
+        wire::flag(view.leased),
+        wire::flag(view.whole_floor),
+    ];
+    for budget in &budgets {
+        let charge = question.charges.iter().find(|charge| charge.budget == *budget && charge.limit.shape() == Shape::Share);
+        match charge.filter(|charge| !question.has_ended(charge)) {
+            Some(charge) => words.extend(shares::terms(charge, view, question.drift)),
+            None => words.extend(["-"; 5].map(str::to_owned)),
+        }
+    }
+    Ok(words)
 }
 
 /// The greatest true cost of a hold; none of one that was kept before there was any.

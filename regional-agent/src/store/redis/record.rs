@@ -64,7 +64,8 @@ fn stamp(session: u64, text: &str) -> Result<Stamp, StoreError> {
     })
 }
 
-fn budget(text: &str) -> Result<BudgetId, StoreError> {
+/// A budget as the record and keys spell it.
+pub fn budget(text: &str) -> Result<BudgetId, StoreError> {
     let [policy, generation, subject] = split(text, ':')?;
     Ok(BudgetId { policy: value(policy)?, generation: value(generation)?, subject: value(subject)? })
 }

@@ -38,7 +38,7 @@ pub fn usage(limit: Limit, drift: Drift) -> Vec<String> {
 }
 
 /// Floor, lendable, whole floor, lenders whose promise stands for this budget, how long past use counts.
-fn terms(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
+pub fn terms(charge: &Charge, view: &LeaseView, drift: Drift) -> Vec<String> {
     let drain = charge.limit.drain();
     let standing = view.standing_loans.get(&charge.budget);
     vec![

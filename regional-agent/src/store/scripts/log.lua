@@ -119,7 +119,7 @@ local function log_account(key, way, cost, view)
     keep_log(key, log, expired, counted, taken, share.keep)
   end
   function account.reserve()
-    return string.format('log %.0f %.0f %.0f', now, share.keep, share.entitlement)
+    return string.format('log %.0f %.0f', now, share.keep)
   end
   function account.answer()
     local empty_in = 0
@@ -187,13 +187,13 @@ local function log_lower(key, at, keep, estimate, cost)
 end
 
 -- Puts the true cost in the place of an estimate: what is given back, and what was not there to be taken.
-local function settle_log(key, estimate, cost, ticket)
-  local at, keep, entitlement = string.match(ticket, '^(%d+) (%d+) (%d+)$')
+local function settle_log(key, estimate, cost, ticket, entitlement)
+  local at, keep = string.match(ticket, '^(%d+) (%d+)')
   keep = tonumber(keep)
   local returned = log_lower(key, tonumber(at), keep, estimate, cost)
   local log = stored_log(key)
   local expired, counted = counted_in(log, keep)
   local excess = max(0, cost - estimate)
   keep_log(key, log, expired, counted, min(excess, MAX_EXACT - counted), keep)
-  return returned, max(0, excess - max(0, tonumber(entitlement) - counted))
+  return returned, max(0, excess - max(0, entitlement - counted))
 end

@@ -20,7 +20,7 @@ local function share_of(holding, changed, a, view)
   local floor = {
     rate = 0, burst = tonumber(ARGV[a]), lendable_rate = 0, lendable_burst = tonumber(ARGV[a + 1]), period = keep,
   }
-  local own = {leased = view.leased, whole = ARGV[a + 2] == '1', standing = ARGV[a + 3], keep = 0}
+  local own = {leased = view.leased, whole = view.whole and ARGV[a + 2] == '1', standing = ARGV[a + 3], keep = 0}
   local terms = terms_of(holding_of(holding, floor), floor, own)
   return {
     entitlement = terms.burst, leased = terms.leased, keep = keep, quarantine = quarantine(changed, keep),

@@ -97,7 +97,7 @@ local function sliding_account(key, way, cost, view)
     count = {index = count.index, current = count.current + cost, previous = count.previous}
   end
   function account.reserve()
-    return string.format('sliding %.0f %.0f %.0f', count.index, length, share.entitlement)
+    return string.format('sliding %.0f %.0f', count.index, length)
   end
   function account.keep()
     keep_count(key, count, text, left, length)
@@ -123,8 +123,8 @@ end
 
 -- Puts the true cost in the place of an estimate: what is given back, and what was not there to be taken. Nothing is
 -- given back if the window counts no more, or holds so little that the estimate is not in it.
-local function settle_sliding(key, reserved, cost, ticket)
-  local index, length, entitlement = string.match(ticket, '^(%d+) (%d+) (%d+)$')
+local function settle_sliding(key, reserved, cost, ticket, entitlement)
+  local index, length = string.match(ticket, '^(%d+) (%d+)')
   length = tonumber(length)
   local stored, text = stored_count(key)
   local known, left = count_now(stored, length)
@@ -134,7 +134,7 @@ local function settle_sliding(key, reserved, cost, ticket)
     returned = max(0, reserved - cost)
     count[part] = count[part] - returned
   end
-  local there = max(0, tonumber(entitlement) - estimate(count, left, length))
+  local there = max(0, entitlement - estimate(count, left, length))
   local excess = max(0, cost - reserved)
   count.current = exact(count.current + excess)
   keep_count(key, count, text, left, length)

@@ -2,19 +2,24 @@
 //! measured never more.
 
 use super::{Violation, Watch};
-use crate::simulation::Micros;
+use crate::simulation::{Micros, SECOND};
 use quorate_ledger::Ledger;
 use quorate_shared::names::{PolicyName, RegionName};
 use quorate_shared::policy::Mode;
+use quorate_shared::units::MicroTokens;
 
 const RULE: &str = "the published bound holds";
+
+/// A region that is leased has sent a heartbeat within this span.
+const REPORTED: Micros = 8 * SECOND;
 
 /// Checks the bound and the measurement of every policy.
 ///
 /// Admissions beyond `B + R·W` and the terms of the bound are a violation of their own. So the true overshoot
 /// is what floors beyond the limit allow on purpose, or what steps of wall clocks gave: if agents could
 /// see them all (`steps_seen`), what is published must cover it. Without either there is none.
-pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool) -> Result<(), Violation> {
+/// What settlements came to beyond what was there must be in it too, if no store forgot it (`stores_kept`).
+pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool, stores_kept: bool) -> Result<(), Violation> {
     for published in ledger.bounds(None).policies {
         if steps_seen && published.measured_beyond_bound > 0.0 {
             let what = format!("{}: {} measured beyond the bound that was published", published.policy, published.measured_beyond_bound);
@@ -43,12 +48,27 @@ pub fn check(at: Micros, watch: &Watch, ledger: &Ledger, steps_seen: bool) -> Re
                 return Err(Violation { at, rule: RULE, what });
             }
         }
+        if stores_kept {
+            check_owed(at, watch, &published.policy, bound)?;
+        }
         if steps_seen && watch.version == 1 {
             check_steps(at, watch, &published.policy, bound)?;
         }
         if !watch.widened && published.measured_overshoot > bound {
             let what = format!("{}: {} measured, and none happened", published.policy, published.measured_overshoot);
             return Err(Violation { at, rule: RULE, what });
+        }
+    }
+    Ok(())
+}
+
+fn check_owed(at: Micros, watch: &Watch, policy: &str, bound: f64) -> Result<(), Violation> {
+    for (place, terms) in watch.terms.iter().enumerate() {
+        let Some(terms) = terms.as_ref().filter(|terms| terms.budget.policy.as_str() == policy) else { continue };
+        let reported = watch.owed.iter().filter(|(then, its, _)| *its == place && then + REPORTED <= at);
+        let owed = reported.map(|(_, _, owed)| *owed).fold(MicroTokens::ZERO, MicroTokens::saturating_add);
+        if bound < owed.tokens() {
+            return Err(Violation { at, rule: RULE, what: format!("{}: {bound} published, {owed} owed", terms.budget) });
         }
     }
     Ok(())

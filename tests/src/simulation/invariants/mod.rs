@@ -103,6 +103,8 @@ pub struct Watch {
     pub one_unheard: bool,
     /// Instants at which the floor of some region had ended by itself.
     pub ended_instants: u64,
+    /// What settlements came to beyond what was there: when, and of which place.
+    owed: Vec<(Micros, usize, MicroTokens)>,
 }
 
 impl Watch {
@@ -129,6 +131,7 @@ impl Watch {
             widened: false,
             one_unheard: false,
             ended_instants: 0,
+            owed: Vec::new(),
         };
         // nothing was admitted, so nothing can be broken
         let _ = watch.follow_policies(0, ledger);

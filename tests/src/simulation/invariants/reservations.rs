@@ -1,9 +1,6 @@
 //! docs/protocol.md, "The bound": of an estimate that is settled its true cost counts, from the admission on. What
 //! exceeds the estimate counts with the settlement, as far as it was there to be taken; the rest is `owed`, a term of
 //! the bound. And a settlement that is repeated is answered as it was.
-//!
-//! Of what counts past use the excess is not looked at: what was there is told by the time of the estimate, and others
-//! may have been given it since ("What this version serves").
 
 use super::admissions::Admissions;
 use super::{Terms, Violation, Watch};
@@ -130,8 +127,11 @@ impl Watch {
             (Shape::Allowance, Some(label)) => self.labels.lower(place, generation, label, less),
             (Shape::Allowance, None) => {}
         }
+        if !is_slot {
+            self.owed.push((now, place, settled.owed));
+        }
         let paid = reserved.cost.saturating_sub(estimate).saturating_sub(settled.owed);
-        match terms.limit.shape() == Shape::Share || paid == MicroTokens::ZERO {
+        match is_slot || paid == MicroTokens::ZERO {
             true => Ok(()),
             false => self.admit(now, r, region, place, &Charge { cost: paid, ..reserved.charge.clone() }),
         }

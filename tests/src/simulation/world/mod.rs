@@ -216,7 +216,8 @@ impl World {
             }
         }
         let steps_seen = self.regions.iter().all(|region| !region.missed_steps);
-        bound::check(self.now, &self.watch, &self.cluster.ledger, steps_seen)?;
+        let stores_kept = self.regions.iter().all(|region| region.store.run() == 1);
+        bound::check(self.now, &self.watch, &self.cluster.ledger, steps_seen, stores_kept)?;
         Ok(Report {
             faults: self.faults,
             requests: self.requests,

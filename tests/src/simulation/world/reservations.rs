@@ -6,6 +6,7 @@ use crate::simulation::invariants::reservations::{Reserved, check_repeated};
 use crate::simulation::{Micros, SECOND};
 use quorate_limiter::decision::Charge;
 use quorate_limiter::hold::{HoldId, NewHold, SettleReply};
+use quorate_shared::policy::Shape;
 use quorate_shared::units::MicroTokens;
 use std::ops::Range;
 use std::time::Duration;
@@ -50,13 +51,16 @@ impl World {
             self.schedule(AGAIN, Event::Settle { r, reserved: Box::new(reserved) });
             return Ok(());
         }
-        if reserved.settled.is_none() && reserved.cost > reserved.charge.cost {
+        if reserved.settled.is_none() && reserved.cost > reserved.charge.cost && reserved.charge.limit.shape() == Shape::Flow {
             // a bucket is settled as of its last access: that of a request, by the lease in force
             let verdict = self.regions[r].ask(reserved.place..reserved.place + 1, MicroTokens::TOKEN, None, self.now);
             self.requests.0 += 1;
             self.conclude(r, verdict, MicroTokens::TOKEN)?;
         }
-        let (reply, run) = (self.regions[r].store.settle(self.now, reserved.id, reserved.cost), self.regions[r].store.run());
+        let (region, place) = (&mut self.regions[r], reserved.place);
+        // what is there is told by the lease in force now
+        let grounds = region.question(place..place + 1, MicroTokens::ZERO, false, self.now).map(|asked| asked.question);
+        let (reply, run) = (region.store.settle(self.now, reserved.id, reserved.cost, grounds.as_ref()), region.store.run());
         self.tell(Some(r), || format!("settles {} of {} by {}: {reply:?}", reserved.charge.cost, reserved.place, reserved.cost));
         check_repeated(self.now, &reserved, &reply, run)?;
         let SettleReply::Settled(settled) = reply else { return Ok(()) };

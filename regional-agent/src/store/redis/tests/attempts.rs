@@ -234,7 +234,7 @@ async fn of_slots_that_are_held_no_more_a_retry_is_not_told() {
     assert_eq!(left(&direct).await, 8);
 
     // settling gives the slots back too
-    two.settle(HoldId::from_bits(104), tokens(0)).await.expect("it answers");
+    two.settle(HoldId::from_bits(104), tokens(0), |_| None).await.expect("it answers");
     assert!(!one.holds(HoldId::from_bits(4), &attempt(1, 1).attempt.expect("one")).await.expect("it answers"));
     assert_eq!(told(&one, 6).await, (true, id(6)));
 }

@@ -97,7 +97,7 @@ async fn every_key_has_an_end_after_every_script() {
     all_end(&mut connection, "charges with all that is kept beside", 6);
     store.usage(&charges()[1..], NO_DRIFT).await.expect("read");
     all_end(&mut connection, "a look at the use", 6);
-    store.settle(HoldId::from_bits(10), tokens(1)).await.expect("settled");
+    store.settle(HoldId::from_bits(10), tokens(1), |_| None).await.expect("settled");
     all_end(&mut connection, "a settlement", 6);
     store.release(HoldId::from_bits(11)).await.expect("released");
     all_end(&mut connection, "a release", 5);

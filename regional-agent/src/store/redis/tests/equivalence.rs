@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult};
 use quorate_limiter::bucket::Bucket;
 use quorate_limiter::excess::ExcessBook;
-use quorate_limiter::hold::{Beside, HoldId, NewHold};
+use quorate_limiter::hold::{Beside, Grounds, HoldId, NewHold};
 use quorate_limiter::record::{ChangedPolicy, FloorTerms, HoldingsChange, RECORD_LIFE, Record, Refusal, Settlement};
 use quorate_limiter::sliding::WindowCount;
 use quorate_limiter::slots::Slots;
@@ -118,7 +118,7 @@ impl Both<'_> {
             Operation::Wait(_) | Operation::StepBack(_) | Operation::LoseState => Ok(()),
             Operation::Decide { .. } => self.decide(std::slice::from_ref(operation)),
             Operation::Together(decisions) => self.decide(decisions),
-            Operation::Settle { which, cost } => self.settle(which, MicroTokens(*cost)),
+            Operation::Settle { which, cost, view, floors } => self.settle(which, MicroTokens(*cost), view, *floors),
             Operation::Release { which } => self.release(which),
             Operation::Usage { asked } => self.usage(asked),
             Operation::Open { newer, burn, policies } => {
@@ -169,10 +169,15 @@ impl Both<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, which: &prop::sample::Index, cost: MicroTokens) -> TestCaseResult {
+    fn settle(&mut self, which: &prop::sample::Index, cost: MicroTokens, view: &View, floors: Parts) -> TestCaseResult {
         let Some(id) = self.id(which, 7) else { return Ok(()) };
-        let expected = self.memory.settle_hold(self.now, id, cost);
-        let got = self.runtime.block_on(self.redis.settle(id, cost));
+        // of one of the budgets the asker knows nothing
+        let charge = |index| Charge { floor_ttl: None, ..self.charge(index, floors, 0, true) };
+        let charges = (0..2).map(charge).collect();
+        let question = Question { view: self.view(view), drift: self.drift, charges };
+        let expected = self.memory.settle_hold(self.now, id, cost, Some(&question));
+        let grounds = |_| Some(Grounds::new(question.clone(), Duration::from_secs(3_600)));
+        let got = self.runtime.block_on(self.redis.settle(id, cost, grounds));
         prop_assert_eq!(got, Ok(expected), "{} for {:?}", cost, id);
         Ok(())
     }

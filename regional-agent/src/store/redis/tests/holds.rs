@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::store::keep::Keep;
-use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::hold::{Beside, Grounds, HoldId, NewHold, SettleReply, Settled};
 use quorate_limiter::store::MemoryStore;
+use quorate_shared::policy::Shape;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -20,7 +21,11 @@ async fn reserve(store: &RedisStore, id: u128, charges: &[Charge]) -> Decision {
 }
 
 async fn settle(store: &RedisStore, id: u128, cost: u64) -> SettleReply {
-    store.settle(HoldId::from_bits(id), tokens(cost)).await.expect("it answers")
+    let grounds = |budgets: Vec<BudgetId>| {
+        let charges: Vec<Charge> = kinds().into_iter().filter(|charge| budgets.contains(&charge.budget)).collect();
+        Some(Grounds::new(question(&charges), HOUR))
+    };
+    store.settle(HoldId::from_bits(id), tokens(cost), grounds).await.expect("it answers")
 }
 
 fn settled(cost: u64, returned: u64, owed: u64) -> SettleReply {
@@ -266,7 +271,7 @@ async fn a_reservation_is_not_released_and_a_slot_is_not_settled() {
     assert!(matches!(memory.decide_beside(now, &question, &beside), Reply::Decided(Decision { allowed: true, .. })));
     assert!(!release(&store, 1).await && !memory.release(now, HoldId::from_bits(1)), "it is no slot");
     assert_eq!(settle(&store, 2, 0).await, SettleReply::Ended, "it is no reservation");
-    assert_eq!(memory.settle_hold(now, HoldId::from_bits(2), tokens(0)), SettleReply::Ended);
+    assert_eq!(memory.settle_hold(now, HoldId::from_bits(2), tokens(0), None), SettleReply::Ended);
     assert!(!take(&store, 3, None, &[slots(1, HOUR)]).await.allowed, "the slot is taken yet");
     assert_eq!(settle(&store, 1, 2).await, settled(2, 3, 0), "and the reservation is there");
     assert!(take(&store, 3, None, &[slots(1, HOUR)]).await.allowed);
@@ -334,5 +339,33 @@ async fn what_costs_nothing_leaves_nothing_of_a_log_and_little_of_the_others() {
         let there: bool = redis::cmd("EXISTS").arg(store.keys.bucket(&limit.budget)).query(&mut connection).expect("it answers");
         assert_eq!(there, matches!(limit.limit, Limit::TokenBucket { .. } | Limit::FixedWindow { .. }), "{limit:?}");
         assert!(reserve(&store, id + 100, &[Charge { cost: tokens(10), ..limit.clone() }]).await.allowed);
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_that_comes_when_its_lease_may_be_over_finds_nothing_there() {
+    let server = Server::start();
+    let store = store(&server);
+    begin(&store).await.expect("begun");
+    for (low, limit) in (1..).step_by(3).zip(kinds().into_iter().filter(|charge| charge.limit.shape() == Shape::Share)) {
+        let leased = |charges: &[Charge]| {
+            let Question { view, drift, charges } = question(charges);
+            Question {
+                view: LeaseView { leased: true, number: Number { session: 1, seq: 1 }, nonce: opening(1).nonce, ..view },
+                drift,
+                charges,
+            }
+        };
+        let costing = [Charge { cost: tokens(2), ..limit.clone() }];
+        let mut owed = Vec::new();
+        for (id, lease_for) in [(low, HOUR), (low + 1, Duration::ZERO)] {
+            assert!(reserve(&store, id, &costing).await.allowed);
+            let grounds = |_| Some(Grounds::new(leased(&costing), lease_for));
+            let SettleReply::Settled(settled) = store.settle(HoldId::from_bits(id), tokens(4), grounds).await.expect("it answers") else {
+                panic!("not settled")
+            };
+            owed.push(settled.owed);
+        }
+        assert_eq!(owed, [tokens(0), tokens(2)], "{limit:?}");
     }
 }

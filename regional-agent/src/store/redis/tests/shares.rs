@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 use quorate_limiter::decision::LimitDecision;
-use quorate_limiter::hold::{Beside, HoldId, NewHold, SettleReply, Settled};
+use quorate_limiter::hold::{Beside, Grounds, HoldId, NewHold, SettleReply, Settled};
 use quorate_limiter::store::MemoryStore;
 use quorate_shared::policy::{MAX_LOG_ENTRIES, Window};
 use quorate_shared::units::MAX_EXACT;
@@ -70,10 +70,11 @@ impl Pair {
     }
 
     /// The same answer of both to what it cost.
-    fn settle(&mut self, id: u128, cost: u64) -> SettleReply {
-        let (id, cost) = (HoldId::from_bits(id), MicroTokens(cost));
-        let expected = self.memory.settle_hold(self.now, id, cost);
-        assert_eq!(self.runtime.block_on(self.redis.settle(id, cost)), Ok(expected));
+    fn settle(&mut self, charge: &Charge, id: u128, cost: u64) -> SettleReply {
+        let (id, cost, question) = (HoldId::from_bits(id), MicroTokens(cost), question(std::slice::from_ref(charge)));
+        let expected = self.memory.settle_hold(self.now, id, cost, Some(&question));
+        let grounds = |_| Some(Grounds::new(question.clone(), HOUR));
+        assert_eq!(self.runtime.block_on(self.redis.settle(id, cost, grounds)), Ok(expected));
         expected
     }
 
@@ -167,7 +168,9 @@ fn estimates_at_any_pace_are_settled_alike() {
                 None => pair.reserve(&of(limit, of_units(cost)), id),
                 Some((before, permille)) => {
                     let id = id.saturating_sub(1 + before as u128);
-                    if let SettleReply::Settled(Settled { returned, owed, .. }) = pair.settle(id, of_units(permille).min(MAX_EXACT)) {
+                    if let SettleReply::Settled(Settled { returned, owed, .. }) =
+                        pair.settle(&of(limit, 0), id, of_units(permille).min(MAX_EXACT))
+                    {
                         let mut counts = corrected.get();
                         counts[kind][0] += u64::from(returned > MicroTokens::ZERO);
                         counts[kind][1] += u64::from(owed > MicroTokens::ZERO);

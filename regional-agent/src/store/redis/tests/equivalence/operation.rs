@@ -30,10 +30,12 @@ pub enum Operation {
     Release {
         which: prop::sample::Index,
     },
-    /// One of the holds.
+    /// One of the holds, by a lease and floors of the moment.
     Settle {
         which: prop::sample::Index,
         cost: u64,
+        view: View,
+        floors: Parts,
     },
     Usage {
         asked: Vec<bool>,
@@ -258,7 +260,7 @@ pub fn operation() -> impl Strategy<Value = Operation> {
         3 => span().prop_map(Operation::StepBack),
         24 => decide(),
         6 => together().prop_map(Operation::Together),
-        12 => (any::<prop::sample::Index>(), cost()).prop_map(|(which, cost)| Operation::Settle { which, cost: cost.min(MAX_EXACT) }),
+        12 => (any::<prop::sample::Index>(), cost(), view(), parts()).prop_map(|(which, cost, view, floors)| Operation::Settle { which, cost: cost.min(MAX_EXACT), view, floors }),
         12 => any::<prop::sample::Index>().prop_map(|which| Operation::Release { which }),
         6 => proptest::collection::vec(any::<bool>(), SUBJECTS).prop_map(|asked| Operation::Usage { asked }),
         3 => (0..3u64, proptest::bool::weighted(0.2), policies()).prop_map(|(newer, burn, policies)| Operation::Open { newer, burn, policies }),
