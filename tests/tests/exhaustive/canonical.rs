@@ -15,8 +15,19 @@ pub struct Date {
     pub at: u64,
     /// Whose clock.
     pub clock: Clock,
-    /// True if it only matters whether it has passed, and if past use counts, for how long.
-    pub horizon: bool,
+    /// How long ago it matters.
+    pub matters: Matters,
+}
+
+/// How long a date matters after it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matters {
+    /// As long as anything is timed by it.
+    Longest,
+    /// As long as past use counts: else it only matters whether it has passed.
+    Drain,
+    /// Until more than that has passed.
+    MoreThanDrain,
 }
 
 /// Who shows a date.
@@ -137,7 +148,13 @@ fn read_date(before: &str, text: &str, office: Option<Office>) -> Option<Date> {
     // and since when floors are in force
     let name = before.trim_end_matches("LocalTime").trim_end_matches("LeaderTime").trim_end_matches("Some(");
     let horizon = name.ends_with("horizon: ") || name.ends_with("\"): ") || name.ends_with(" since: ");
-    Some(Date { at: number(text.get(1..)?)?, clock, horizon })
+    let matters = match name {
+        // of a response that ages
+        _ if clock == Clock::Agent && name.ends_with(", at: ") => Matters::MoreThanDrain,
+        _ if horizon => Matters::Drain,
+        _ => Matters::Longest,
+    };
+    Some(Date { at: number(text.get(1..)?)?, clock, matters })
 }
 
 fn read_office(text: &str) -> Option<Office> {
@@ -178,9 +195,9 @@ mod tests {
         let (a, b) = (Part::new(stamp(5)), Part::new(stamp(6)));
         assert_eq!(a.shape, b.shape);
         let clock = Clock::Leader(Some(Office { term: 3, process: 4 }));
-        assert_eq!(a.dates, [Date { at: 5, clock, horizon: false }]);
+        assert_eq!(a.dates, [Date { at: 5, clock, matters: Matters::Longest }]);
         let local = Part::new((LocalTime::from_micros(7), 1));
-        assert_eq!(local.dates, [Date { at: 7, clock: Clock::Agent, horizon: false }]);
+        assert_eq!(local.dates, [Date { at: 7, clock: Clock::Agent, matters: Matters::Longest }]);
     }
 
     #[test]

@@ -164,10 +164,9 @@ fn windows_that_follow_each_other() {
 }
 
 #[test]
-#[ignore = "takes minutes"]
 fn windows_of_policies_that_change() {
-    let setting = with(of_windows([1, 1]), |left| (left.changes, left.turns) = (1, [1, 0]));
-    explore(setting, AtLeast { states: 100_000, depth: 15 }, &[CHANGES, GRANTED]);
+    let setting = with(of_windows([2, 0]), |left| (left.changes, left.turns) = (1, [1, 0]));
+    explore(setting, AtLeast { states: 400_000, depth: 20 }, &[CHANGES, GRANTED]);
 }
 
 #[test]

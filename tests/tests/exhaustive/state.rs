@@ -1,6 +1,6 @@
 //! Everything at one instant, and what may happen next.
 
-use super::canonical::{Clock, Date, Mix, Part, hash_of};
+use super::canonical::{Clock, Date, Matters, Mix, Part, hash_of};
 use super::coordinators::Coordinators;
 use super::exploration::{Change, Entry, Exploration};
 use super::region::{Region, Use};
@@ -386,7 +386,11 @@ impl Present<'_> {
             },
         };
         let signed = |micros: u64| i64::try_from(micros).unwrap_or(i64::MAX);
-        let least = -signed(if date.horizon { self.drain } else { self.longest });
+        let least = -signed(match date.matters {
+            Matters::Longest => self.longest,
+            Matters::Drain => self.drain,
+            Matters::MoreThanDrain => self.drain + 1,
+        });
         (signed(date.at) - signed(now)).max(least)
     }
 }
