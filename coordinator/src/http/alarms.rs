@@ -29,7 +29,7 @@ struct ClearQuery {
 }
 
 /// Clears the alarms of a policy, of one of its subjects, or all.
-#[utoipa::path(post, path = "/v1/budgets/alarm/clear", tag = "views", params(("policy" = Option<String>, Query, description = "Of this policy only."), ("subject" = Option<String>, Query, description = "Of this subject only."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = ClearedAlarms), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/budgets/alarm/clear", tag = "views", params(("policy" = Option<String>, Query, pattern = "^[a-z0-9-]{1,63}$", description = "Of this policy only."), ("subject" = Option<String>, Query, pattern = "^[0-9a-fA-F]{32}$", description = "Of this subject only."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = ClearedAlarms), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn clear(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: ClearQuery = body::query(&parts.uri)?;

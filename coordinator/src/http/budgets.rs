@@ -67,7 +67,7 @@ struct Position {
 }
 
 /// A page of the active budgets.
-#[utoipa::path(get, path = "/v1/budgets", tag = "views", params(("policy" = Option<String>, Query, description = "Of this policy only."), ("subject" = Option<String>, Query, description = "Of this subject only, as a hash."), ("sort" = Option<String>, Query, description = "`policy`, `demand`, `admitted`, `refused` or `lent`."), ("limit" = Option<u64>, Query, description = "1 to 1000; 100."), ("cursor" = Option<String>, Query, description = "Of the page before.")), responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/budgets", tag = "views", params(("policy" = Option<String>, Query, pattern = "^[a-z0-9-]{1,63}$", description = "Of this policy only."), ("subject" = Option<String>, Query, pattern = "^[0-9a-fA-F]{32}$", description = "Of this subject only, as a hash."), ("sort" = Option<String>, Query, pattern = "^(policy|demand|admitted|refused|lent)$", description = "`policy`, `demand`, `admitted`, `refused` or `lent`."), ("limit" = Option<u64>, Query, minimum = 1, maximum = 1000, description = "1 to 1000; 100."), ("cursor" = Option<String>, Query, pattern = "^[0-9]{1,15}([.][0-9]{1,15})?~[^~]*~[^~]*$", description = "Of the page before.")), responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn budgets(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<Budgets>, Refusal> {
     let wanted = Wanted::read(body::query(&uri)?)?;
     Ok(Json(app.node.read(|ledger| wanted.page(ledger))))

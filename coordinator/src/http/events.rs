@@ -72,7 +72,7 @@ impl Events {
 }
 
 /// Opens a stream.
-#[utoipa::path(get, path = "/v1/events", tag = "views", responses((status = 200, content_type = "text/event-stream", body = String, description = "What the page shows, as it changes."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/events", tag = "views", responses((status = 200, content_type = "text/event-stream", description = "What the page shows, as it changes."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn stream(State(app): State<Arc<App>>) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     let place = app.events.places.clone().try_acquire_owned().map_err(|_| Refusal::too_many_streams(MAX_STREAMS))?;
     let reader = Reader { states: app.events.newest.subscribe(), closing: app.events.closing.clone(), _place: place };

@@ -9,19 +9,22 @@ use quorate_shared::problem::Problem;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// As much as an agent reads of a check by default.
 const MAX_BYTES: usize = 65_536;
 
-#[derive(Debug, Deserialize)]
+/// Body of `POST /v1/explain`.
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Explain {
+pub(super) struct Explain {
+    /// What is known of a request.
     attributes: BTreeMap<String, String>,
 }
 
 /// The budget of each policy in force that matches, by this node's own state. One that no region has outgrown
 /// is all in floors.
-#[utoipa::path(post, path = "/v1/explain", tag = "views", request_body(content = Object, description = "`{\"attributes\": {…}}`"), responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/explain", tag = "views", request_body = Explain, responses((status = 200, body = Budgets), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn explain(State(app): State<Arc<App>>, request: Request) -> Result<Json<Budgets>, Refusal> {
     let (parts, content) = request.into_parts();
     body::is_json(&parts.headers)?;

@@ -18,7 +18,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Fences a region; `?why=` is kept with it.
-#[utoipa::path(post, path = "/v1/regions/{region}/fence", tag = "regions", params(("region" = String, Path), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/regions/{region}/fence", tag = "regions", params(("region" = String, Path, pattern = "^[a-z0-9-]{1,63}$"), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn fence(
     State(app): State<Arc<App>>,
     Path(region): Path<String>,

@@ -32,7 +32,7 @@ const MAX_KIND: usize = 32;
 const ATTEMPTS: usize = 2;
 
 /// Takes a heartbeat up, or hands it on to the leader.
-#[utoipa::path(post, path = "/v1/regions/{region}/heartbeat", tag = "agents", params(("region" = String, Path)), responses((status = 200, description = "In the protocol of agents, which is no interface for others."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/regions/{region}/heartbeat", tag = "agents", params(("region" = String, Path, pattern = "^[a-z0-9-]{1,63}$")), request_body(content = Object, description = "In the protocol of agents."), responses((status = 200, description = "In the protocol of agents, which is no interface for others."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn take(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Response {
     // before anything else: while the body is awaited the lease must not seem younger than it is
     let date = app.node.office();

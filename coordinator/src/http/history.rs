@@ -19,6 +19,7 @@ use quorate_shared::problem::Problem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
+use utoipa::ToSchema;
 
 /// A rollback is smaller than this.
 const MAX_BYTES: usize = 1_024;
@@ -40,7 +41,7 @@ struct History {
 }
 
 /// Every kept version: who wanted it, when, why, and what it changed. With `?version=` the whole set of that one.
-#[utoipa::path(get, path = "/v1/policies/history", tag = "policies", params(("version" = Option<u64>, Query, description = "This one, whole."), ("format" = Option<String>, Query, description = "`json` or `yaml`.")), responses((status = 200, body = Object, description = "Every kept version, or one of them whole."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/policies/history", tag = "policies", params(("version" = Option<u64>, Query, description = "This one, whole."), ("format" = Option<String>, Query, pattern = "^(json|yaml)$", description = "`json` or `yaml`.")), responses((status = 200, content((Object = "application/json"), (String = "application/yaml")), description = "Every kept version, or one of them whole."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
     let query: HistoryQuery = body::query(&uri)?;
     if let Some(version) = query.version {
@@ -86,16 +87,18 @@ fn date(unix_ms: u64) -> String {
     date.unwrap_or(DateTime::UNIX_EPOCH).to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Body of `POST /v1/policies/rollback`.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Rollback {
+pub(super) struct Rollback {
+    /// The version to be equal to.
     to: u64,
 }
 
 /// Makes a new version that is equal to a kept one. It is a change like any other: it waits for the
 /// regions from which it takes something, and a policy that counts in another way begins anew. One that is equal to the
 /// active set withdraws what is pending: it takes nothing from anybody, so it is in force at once.
-#[utoipa::path(post, path = "/v1/policies/rollback", tag = "policies", params(("dry_run" = Option<bool>, Query, description = "Only say what would change."), ("why" = Option<String>, Query, description = "Kept with the change.")), request_body(content = Object, description = "`{\"to\": VERSION}`"), responses((status = 200, body = Object, description = "What has changed, or would."), (status = 202, body = Object, description = "Accepted; it waits for regions."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/policies/rollback", tag = "policies", params(("dry_run" = Option<bool>, Query, description = "Only say what would change."), ("why" = Option<String>, Query, description = "Kept with the change.")), request_body = Rollback, responses((status = 200, body = Object, description = "What has changed, or would."), (status = 202, body = Object, description = "Accepted; it waits for regions."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn roll_back(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, content) = request.into_parts();
     body::is_json(&parts.headers)?;

@@ -32,7 +32,7 @@ struct LeaseQuery {
 }
 
 /// Changes `L`.
-#[utoipa::path(post, path = "/v1/cluster/lease", tag = "cluster", params(("lease" = String, Query, description = "Such as `10s`."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(post, path = "/v1/cluster/lease", tag = "cluster", params(("lease" = String, Query, pattern = "^([1-9]|[1-5][0-9]|60)s$", description = "Such as `10s`."), ("why" = Option<String>, Query, description = "Kept with the change.")), responses((status = 200, body = Object), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn change(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let (parts, _) = request.into_parts();
     let query: LeaseQuery = body::query(&parts.uri)?;

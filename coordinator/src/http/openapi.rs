@@ -4,6 +4,7 @@
 use axum::body::Bytes;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use quorate_shared::audit::AuditKind;
 use quorate_shared::problem::Problem;
 use std::sync::LazyLock;
 use utoipa::openapi::OpenApi as Api;
@@ -40,7 +41,7 @@ use utoipa::{Modify, OpenApi};
         super::health::metrics,
         document
     ),
-    components(schemas(Problem)),
+    components(schemas(Problem, AuditKind)),
     security((), ("token" = [])),
     modifiers(&Tokens)
 )]

@@ -29,7 +29,7 @@ struct LostQuery {
 }
 
 /// The first policies in force, or the one that is named, without these regions and coordinators.
-#[utoipa::path(get, path = "/v1/what-if", tag = "views", params(("regions" = Option<String>, Query, description = "Out of reach, separated by commas."), ("coordinators" = Option<String>, Query, description = "Lost, separated by commas."), ("policy" = Option<String>, Query, description = "Of this policy only.")), responses((status = 200, body = WhatIf), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/what-if", tag = "views", params(("regions" = Option<String>, Query, pattern = "^([a-z0-9-]{1,63}(,[a-z0-9-]{1,63})*)?$", description = "Out of reach, separated by commas."), ("coordinators" = Option<String>, Query, pattern = "^([0-9]{1,6}(,[0-9]{1,6})*)?$", description = "Lost, separated by commas."), ("policy" = Option<String>, Query, pattern = "^[a-z0-9-]{1,63}$", description = "Of this policy only.")), responses((status = 200, body = WhatIf), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn show(State(app): State<Arc<App>>, uri: Uri) -> Result<Json<WhatIf>, Refusal> {
     let query: LostQuery = body::query(&uri)?;
     let policy: Option<PolicyName> = budgets::parsed("policy", query.policy)?;

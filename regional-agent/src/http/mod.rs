@@ -135,7 +135,7 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
         .route("/v1/reserve", post(reserve::<D>))
         .route("/v1/settle", post(settle::<D>))
         .route("/v1/release", post(release::<D>))
-        .route("/v1/authz", any(authz::ask::<D>))
+        .route("/v1/authz", any(authz::ask::<D>).trace(problems::not_traced))
         .route("/v1/status", get(status::<D>))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz::<D>))

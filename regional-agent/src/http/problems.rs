@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use axum::http::Uri;
+use axum::http::header::ALLOW;
 use axum::response::{IntoResponse, Response};
 use quorate_limiter::matching::descriptors::OtherUnit;
 use quorate_shared::problem::{InputError, Problem};
@@ -100,6 +101,11 @@ pub async fn not_found(uri: Uri) -> Answer {
 /// 405. The router names the methods that are allowed.
 pub async fn method_not_allowed() -> Answer {
     Answer::problem(Problem::new(405, "method-not-allowed", "This endpoint does not take that method"))
+}
+
+/// The same of a trace, which only shows a client its own request: every other method is asked about.
+pub async fn not_traced() -> Response {
+    ([(ALLOW, "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT")], method_not_allowed().await).into_response()
 }
 
 /// 500 after a panic, whose words stay in the log.

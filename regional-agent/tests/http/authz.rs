@@ -134,6 +134,15 @@ async fn a_refusal_has_all_that_a_client_needs() {
 }
 
 #[tokio::test]
+async fn a_trace_is_not_asked_about_and_says_what_is() {
+    let decider = Scripted::allowing();
+    let trace = HttpRequest::builder().method("TRACE").uri("/v1/authz").body(Body::empty()).unwrap();
+    let reply = send(door(&decider), trace).await;
+    assert_eq!((reply.status.as_u16(), decider.count()), (405, 0));
+    assert!(reply.header("allow").is_some_and(|methods| methods.contains("POST") && !methods.contains("TRACE")));
+}
+
+#[tokio::test]
 async fn a_cost_that_never_fits_and_a_closed_store_are_told_apart() {
     let costly = PolicyDecision { cost: tokens(500), ..over("write-api", Duration::from_secs(1)) };
     let decider = Scripted::saying(Ok(refused(vec![costly])));

@@ -112,6 +112,42 @@ async fn what_the_document_says_of_questions_is_what_is_read() {
     let decider = Scripted::allowing();
     *decider.settles.lock().unwrap() = Ok(Some(Settled { cost: tokens(3), returned: tokens(1), owed: MicroTokens(1) }));
     let hold = "00000000000000000000000000000001";
+    let many = |count: usize| (0..count).map(|n| (n.to_string(), json!("v"))).collect::<serde_json::Map<_, _>>();
+    let bounds = [
+        ("/v1/check", json!({"attributes": {"": "b"}})),
+        ("/v1/check", json!({"attributes": {"n".repeat(128): "v".repeat(8192)}})),
+        ("/v1/check", json!({"attributes": {"n".repeat(129): "b"}})),
+        ("/v1/check", json!({"attributes": {"a": "v".repeat(8193)}})),
+        ("/v1/check", json!({"attributes": many(64)})),
+        ("/v1/check", json!({"attributes": many(65)})),
+        ("/v1/check", json!({"attributes": {}, "cost": 9_007_199_254_u64})),
+        ("/v1/check", json!({"attributes": {}, "cost": 9_007_199_255_u64})),
+        ("/v1/check", json!({"attributes": {}, "request_id": ""})),
+        ("/v1/check", json!({"attributes": {}, "request_id": "r".repeat(128)})),
+        ("/v1/check", json!({"attributes": {}, "request_id": "r".repeat(129)})),
+        ("/v1/settle", json!({"reservation": hold, "cost": 9_007_199_255_u64})),
+        ("/v1/settle", json!({"reservation": "1", "cost": 1})),
+        ("/v1/release", json!({"slot": "A".repeat(32)})),
+        ("/v1/release", json!({"slot": "a".repeat(33)})),
+    ];
+    let spans = [
+        "",
+        "0s",
+        "999us",
+        "1000us",
+        "600000000us",
+        "600000001us",
+        "1ms",
+        "600000ms",
+        "600001ms",
+        "1s",
+        "600s",
+        "601s",
+        "10min",
+        "11min",
+        "1h",
+    ];
+    let spans = spans.map(|ttl| ("/v1/reserve", json!({"attributes": {}, "ttl": ttl})));
     let table = [
         ("/v1/check", json!({"attributes": {}})),
         ("/v1/check", json!({"attributes": {"a": "b"}, "cost": 0, "request_id": "r"})),
@@ -133,7 +169,7 @@ async fn what_the_document_says_of_questions_is_what_is_read() {
         ("/v1/release", json!({"slot": hold})),
         ("/v1/release", json!({"slot": null})),
     ];
-    for (path, body) in table {
+    for (path, body) in table.into_iter().chain(bounds).chain(spans) {
         let place = format!("{}/requestBody/content/application~1json/schema", operation(path, "post"));
         let valid = mistakes(&document, &place, &body).is_empty();
         let reply = post(before(&decider), path, body.to_string()).await;
