@@ -16,6 +16,7 @@ pub fn policy(name: PolicyName, limit: Limit, floor: PartsPerMillion) -> Policy 
         generation: 0,
         matches: BTreeMap::new(),
         no_other_attributes: false,
+        replaces: Vec::new(),
         per: Vec::new(),
         limit,
         floor: FloorRule::Together(floor),

@@ -78,7 +78,9 @@ struct Entries {
 impl Entries {
     fn charges(&mut self, policies: &[Policy], kind: &Attributes, cost: Option<MicroTokens>) -> Vec<Charge> {
         let matched = policies.iter().enumerate().filter_map(|(i, policy)| Some((i, policy, subject(policy, kind)?)));
-        matched.map(|(i, policy, hash)| self.charge(i, policy, hash, kind, cost)).collect()
+        let matched: Vec<(usize, &Policy, SubjectHash)> = matched.collect();
+        let charged = matched.iter().filter(|(_, policy, _)| !matched.iter().any(|(_, by, _)| by.replaces(policy)));
+        charged.map(|&(i, policy, hash)| self.charge(i, policy, hash, kind, cost)).collect()
     }
 
     fn charge(&mut self, index: usize, policy: &Policy, hash: SubjectHash, kind: &Attributes, cost: Option<MicroTokens>) -> Charge {

@@ -20,6 +20,7 @@ pub fn policy(name: &str, rate: u64, burst: u64, per: &[&str]) -> Policy {
         generation: 1,
         matches: BTreeMap::new(),
         no_other_attributes: false,
+        replaces: Vec::new(),
         per: per.iter().map(|s| (*s).to_owned()).collect(),
         limit: Limit::TokenBucket { rate: tokens(rate), period: Duration::from_secs(1), burst: tokens(burst) },
         floor: FloorRule::Together(PartsPerMillion::WHOLE),

@@ -177,8 +177,9 @@ impl PolicyBook {
         if told.active == 0 || told.active == self.active.set.version {
             return false;
         }
-        let old = self.set(told.active).and_then(|set| set.policy(&policy.name));
-        old.is_none_or(|old| !old.charges_like(policy))
+        let Some(old) = self.set(told.active) else { return true };
+        let alike = old.policy(&policy.name).is_some_and(|old| old.charges_like(policy));
+        !alike || !replaced_alike(old, &self.active.set, policy)
     }
 
     /// True if a region that was told of these sets can admit nothing: it is in none of them, or about to leave
@@ -329,6 +330,13 @@ fn limits_of<'a>(
         |overrides: Option<&BTreeMap<SubjectHash, Limit>>, subject, base| overrides.and_then(|o| o.get(subject)).copied().unwrap_or(base);
     let each = overridden.map(move |subject| (of(was, subject, old.limit), of(is, subject, new.limit)));
     std::iter::once((old.limit, new.limit)).chain(each)
+}
+
+/// True if by both sets the same requests are charged to others in the place of `policy`.
+fn replaced_alike(one: &PolicySet, other: &PolicySet, policy: &Policy) -> bool {
+    let of = |set: &PolicySet| set.policies.iter().filter(|by| by.replaces(policy)).cloned().collect::<Vec<_>>();
+    let (one, other) = (of(one), of(other));
+    one.len() == other.len() && one.iter().all(|by| other.iter().any(|theirs| theirs.name == by.name && theirs.charges_like(by)))
 }
 
 #[cfg(test)]

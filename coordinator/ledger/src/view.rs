@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::terms::{FloorTerms, Terms};
 use quorate_shared::api::{BudgetShare, BudgetState, BudgetWindow, CapacityTokens, RegionState, Regions, StoreStatus, WindowUnits};
 use quorate_shared::heartbeat::{Holding, Office};
-use quorate_shared::names::{BudgetId, PolicyName, RegionName};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash};
 use quorate_shared::policy::Policy;
 use quorate_shared::time::{LeaderTime, StoreTime};
 use quorate_shared::units::MicroTokens;
@@ -90,12 +90,14 @@ impl Ledger {
     /// region has outgrown one.
     pub fn budgets_of(&self, attributes: &BTreeMap<String, String>) -> Vec<BudgetState> {
         let Some(founding) = &self.founding else { return Vec::new() };
-        let met = |policy: &Policy| {
+        let subject = |policy: &'_ Policy| {
             let attribute = |name: &str| attributes.get(name).map(String::as_str);
-            let subject = policy.subject(&founding.subject_key, attribute, attributes.len())?;
-            self.budget_state(&policy.budget(subject))
+            policy.subject(&founding.subject_key, attribute, attributes.len())
         };
-        self.policies.active.set.policies.iter().filter_map(met).collect()
+        let policies = self.policies.active.set.policies.iter();
+        let met: Vec<(&Policy, SubjectHash)> = policies.filter_map(|policy| Some((policy, subject(policy)?))).collect();
+        let charged = met.iter().filter(|(policy, _)| !met.iter().any(|(by, _)| by.replaces(policy)));
+        charged.filter_map(|(policy, subject)| self.budget_state(&policy.budget(*subject))).collect()
     }
 
     /// What a region may be acting on of a budget, at worst: the most of pool and of each loan, the

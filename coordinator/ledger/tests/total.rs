@@ -188,6 +188,7 @@ impl Draws {
             matches: BTreeMap::new(),
             no_other_attributes: false,
             per: vec![],
+            replaces: Vec::new(),
             limit: match self.below(3) {
                 0 => Limit::TokenBucket { rate: self.tokens(), period: self.span(), burst: self.tokens() },
                 1 => Limit::FixedWindow { units: self.tokens(), window: Window::Every(self.span()) },

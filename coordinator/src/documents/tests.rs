@@ -17,7 +17,7 @@ const FIELDS: &[Case] = &[
     (
         "domain: x",
         &[
-            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`",
+            "5:5: /policies/0/domain: unknown key `domain`; known here: `name`, `match`, `no-other-attributes`, `per`, `replaces`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`",
         ],
     ),
     ("match: [route]", &["5:12: /policies/0/match: expected a map of attributes, such as `{route: write}`, found a list"]),
@@ -31,6 +31,7 @@ const FIELDS: &[Case] = &[
     ),
     ("match: {route: {not: []}}", &["5:26: /policies/0/match/route/not: the list is empty; leave `not` out to except nothing"]),
     ("match: {route: {not: [a*, a, a*]}}", &["5:34: /policies/0/match/route/not/2: `a*` is already there"]),
+    ("replaces: [x]", &["3:5: /policies/0: `replaces` names `x`, and there is no such policy"]),
     ("no-other-attributes: 1", &["5:26: /policies/0/no-other-attributes: expected `true` or `false`, found the number `1`"]),
     (
         "match: {route: }",
@@ -302,7 +303,7 @@ const DOCUMENTS: &[Case] = &[
         "regions: us\npolicies: [a]\n",
         &[
             "1:10: /regions: expected a map of regions, such as `{us: {weight: 2}, eu: {}}`, found the text `us`",
-            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`, found the text `a`",
+            "2:12: /policies/0: expected a map with `name`, `match`, `no-other-attributes`, `per`, `replaces`, `limit`, `floor`, `lendable`, `allow-overcommit`, `cost`, `overrides`, `on-store-failure`, `emergency`, `floor-ttl`, `mode`, found the text `a`",
         ],
     ),
     (
@@ -385,6 +386,7 @@ policies:
   - name: everything-else
     match: {version: 1.10, beta: true, code: 0x1f, spelled: True, any: \"*\", path: /api/*, exact: [\"/api/*\", b]}
     no-other-attributes: true
+    replaces: [write-api]
     limit: {algorithm: token-bucket, rate: 5000/min}
     floor: {us: 50%, eu: 12.5%}
     cost: {attribute: plan, values: {batch: 10, 1: 0.5}}
@@ -412,6 +414,7 @@ fn the_sample_means_what_it_says() {
         serde_json::json!({"version": "1.10", "beta": "true", "code": "0x1f", "spelled": "True", "any": "*", "path": "/api/*", "exact": ["/api/*", "b"]})
     );
     assert_eq!(second["limit"], serde_json::json!({"algorithm": "token-bucket", "rate": "5000/min", "burst": 5000}));
+    assert_eq!((&second["replaces"], json["policies"][0].get("replaces")), (&serde_json::json!(["write-api"]), None));
     assert_eq!(second["floor"], serde_json::json!({"us": "50%", "eu": "12.5%"}));
     assert_eq!(second["cost"], serde_json::json!({"attribute": "plan", "values": {"batch": 10, "1": 0.5}, "otherwise": 1}));
     assert_eq!((&second["lendable"], &second["mode"]), (&"90%".into(), &serde_json::json!({"canary": "10%"})));

@@ -205,7 +205,22 @@ impl PolicyTable {
         count: usize,
         cost: Option<MicroTokens>,
     ) -> Vec<Matched> {
+        self.unreplaced(self.met(attribute, count, cost))
+    }
+
+    /// Those too that others replace.
+    fn met<'a>(&'a self, attribute: impl Fn(&str) -> Option<&'a str> + Copy, count: usize, cost: Option<MicroTokens>) -> Vec<Matched> {
         self.rows.iter().filter_map(|row| self.meet(row, attribute, count, cost)).collect()
+    }
+
+    /// Without those that others of them replace; also one that is replaced itself replaces.
+    fn unreplaced(&self, mut met: Vec<Matched>) -> Vec<Matched> {
+        let rows = self.rows.iter().filter(|row| !row.policy.replaces.is_empty() && met.iter().any(|m| m.policy == row.policy.name));
+        let replaced: BTreeSet<&PolicyName> = rows.flat_map(|row| &row.policy.replaces).collect();
+        if !replaced.is_empty() {
+            met.retain(|matched| !replaced.contains(&matched.policy));
+        }
+        met
     }
 
     fn meet<'a>(
@@ -341,6 +356,7 @@ mod tests {
             generation,
             matches: BTreeMap::new(),
             no_other_attributes: false,
+            replaces: Vec::new(),
             per: vec![],
             limit: Limit::TokenBucket { rate: ten, period: Duration::from_secs(1), burst: ten },
             floor: FloorRule::Together(PartsPerMillion::WHOLE),

@@ -77,6 +77,10 @@ pub struct Policy {
     pub no_other_attributes: bool,
     /// Attributes whose values together are the subject. Empty: one budget for all.
     pub per: Vec<String>,
+    /// Policies that do not charge a request which this one matches, whether or not that is charged for it, enforces
+    /// anything, or is replaced itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<PolicyName>,
     /// How much.
     pub limit: Limit,
     /// How the static shares are set.
@@ -450,6 +454,11 @@ impl Policy {
         same_requests && self.per == other.per && self.cost == other.cost
     }
 
+    /// True if a request that both match is charged to this one only.
+    pub fn replaces(&self, other: &Self) -> bool {
+        self.replaces.contains(&other.name)
+    }
+
     fn fails_open(&self) -> bool {
         self.on_store_failure.opens()
     }
@@ -553,6 +562,7 @@ pub(super) mod tests {
             generation: 0,
             matches: BTreeMap::from([("route".into(), Matcher::Prefix("/api".into()))]),
             no_other_attributes: false,
+            replaces: Vec::new(),
             per: per.iter().map(|s| (*s).to_owned()).collect(),
             limit,
             floor: FloorRule::Together(PartsPerMillion::WHOLE),

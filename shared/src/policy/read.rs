@@ -10,6 +10,7 @@
 //! | `match` | all requests |
 //! | `no-other-attributes` | `false` |
 //! | `per` | one budget for all requests that match |
+//! | `replaces` | no other policy |
 //! | `burst` | what refills in one period, at least 1 token: `5000/min` may be spent all at once |
 //! | `floor` | `100%` of the limit, split by weight |
 //! | `lendable` | `90%` of each floor |
@@ -25,6 +26,7 @@ mod floor;
 mod limit;
 mod matching;
 mod overrides;
+mod replaces;
 
 use super::{CostRule, FloorRule, Limit, Mode, OnStoreFailure, Override, Policy, PolicySet, Region};
 use crate::located::{Fields, Located, Mistake, Node, Report, Value, Warning};
@@ -82,6 +84,7 @@ fn set(document: &Located<'_>) -> Option<PolicySet> {
         .collect();
     let (at, policies): (Vec<_>, Vec<_>) = read.into_iter().filter_map(|(at, policy)| Some((at, policy?))).unzip();
     let set = PolicySet { version: 0, regions: regions?, policies };
+    replaces::check(&at, &set);
     emergency::warn_of_none(&at, &set);
     floor::warn_of_small_floors(&at, &set);
     Some(set)
@@ -151,6 +154,7 @@ const FIELDS: &[&str] = &[
     "match",
     "no-other-attributes",
     "per",
+    "replaces",
     "limit",
     "floor",
     "lendable",
@@ -170,6 +174,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
     let matches = fields.or("match", BTreeMap::new(), matching::matchers);
     let no_other_attributes = fields.or("no-other-attributes", false, Located::bool);
     let per = fields.or("per", Vec::new(), matching::per);
+    let replaces = fields.or("replaces", Vec::new(), replaces::names);
     let limit = fields.required("limit").and_then(limit::limit);
     let overrides = fields.or("overrides", Vec::new(), |at| overrides::overrides(at, per.as_deref(), limit));
     let floor = floor(&fields, regions);
@@ -187,6 +192,7 @@ fn policy(at: &Located<'_>, regions: Option<&Regions>, names: &mut BTreeMap<Poli
         matches: matches?,
         no_other_attributes: no_other_attributes?,
         per: per?,
+        replaces: replaces?,
         limit: limit?,
         floor,
         lendable: lendable?,

@@ -57,6 +57,9 @@ fn fields(policy: &Policy, keys: Keys) -> Vec<(&'static str, Node)> {
     if !policy.per.is_empty() {
         fields.push(("per", Node::list(policy.per.iter().map(Node::text))));
     }
+    if !policy.replaces.is_empty() {
+        fields.push(("replaces", Node::list(policy.replaces.iter().map(Node::text))));
+    }
     let algorithm = ("algorithm".to_owned(), Node::text(policy.limit.algorithm()));
     fields.push(("limit", Node::map(std::iter::once(algorithm).chain(limit(policy.limit, keys)))));
     fields.push(("floor", floor(&policy.floor)));
@@ -288,6 +291,7 @@ mod tests {
                 generation: 0,
                 matches,
                 no_other_attributes,
+                replaces: Vec::new(),
                 per,
                 limit,
                 floor,

@@ -261,6 +261,7 @@ fn policies(names: &[RegionName], workload: &Workload) -> PolicySet {
         generation: 0,
         matches: BTreeMap::new(),
         no_other_attributes: false,
+        replaces: Vec::new(),
         per: Vec::new(),
         limit: Limit::TokenBucket { rate: limit.rate, period: Duration::from_secs(1), burst: limit.burst },
         floor: FloorRule::Together(PartsPerMillion::WHOLE),

@@ -176,6 +176,7 @@ fn policy(name: &PolicyName, profile: &Profile, chance: &mut Chance) -> Policy {
         generation: 0,
         matches: BTreeMap::new(),
         no_other_attributes: false,
+        replaces: Vec::new(),
         per: vec![ATTRIBUTE.into()],
         limit,
         allow_overcommit: floor.total() > u64::from(PartsPerMillion::WHOLE.0),

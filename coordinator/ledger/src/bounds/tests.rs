@@ -97,6 +97,36 @@ fn what_a_region_does_not_know_to_be_limited_leaves_no_number_until_it_does() {
 }
 
 #[test]
+fn what_another_policy_replaces_is_charged_otherwise_as_soon_as_that_one_is() {
+    let mut world = World::new(100, 1_000_000);
+    let beats = |world: &mut World, ms: u64| {
+        for step in 0..3 {
+            world.beat("eu", ms + step * 100, 0);
+            world.beat("us", ms + step * 100, 0);
+        }
+    };
+    let with = |change: fn(&mut Policy)| {
+        let mut set = set(100, 1_000_000);
+        let mut second = Policy { name: "q".parse().expect("a name"), ..set.policies[0].clone() };
+        change(&mut second);
+        set.policies.push(second);
+        set
+    };
+    let unbounded = |world: &World| world.ledger.bounds(None).policies.iter().map(|p| p.bound.unbounded).collect::<Vec<_>>();
+    beats(&mut world, 1_000);
+    world.change(1, with(|q| q.replaces = vec!["p".parse().expect("a name")]));
+    beats(&mut world, 2_000);
+    assert_eq!(unbounded(&world), [false, false]);
+    world.change(2, with(|q| (q.replaces, q.cost) = (vec!["p".parse().expect("a name")], CostRule::Fixed(tokens(2)))));
+    assert_eq!(unbounded(&world), [true, true], "who goes by the set before may charge q for what p is charged for now");
+    beats(&mut world, 3_000);
+    world.change(3, with(|_| {}));
+    assert_eq!(unbounded(&world), [true, true]);
+    beats(&mut world, 4_000);
+    assert_eq!(unbounded(&world), [false, false]);
+}
+
+#[test]
 fn a_change_waits_for_those_who_hold_more_than_it_allows() {
     let mut world = World::new(100, 500_000);
     for ms in [1_000, 1_500, 2_000, 2_500] {

@@ -25,6 +25,8 @@ pub(super) struct Draft {
     pub no_other_attributes: bool,
     /// One budget for each value of these.
     pub per: Vec<String>,
+    /// Titles of those that do not count a request which this one matches.
+    pub replaces: Vec<Vec<String>>,
     /// Of each window.
     pub units: u64,
     /// Its length.
@@ -69,8 +71,8 @@ impl Test {
 }
 
 impl Draft {
-    /// As a policy of a document.
-    pub(super) fn node(&self, name: &str) -> Node {
+    /// As a policy of a document, which replaces those of these names.
+    pub(super) fn node(&self, name: &str, replaces: &[&str]) -> Node {
         let mut fields = vec![("name", Node::text(name))];
         let implied = |(key, test): &&(String, Test)| !(self.per.contains(key) && *test == Test::any());
         let matches: Vec<_> = self.matches.iter().filter(implied).map(|(key, test)| (key.clone(), test.node())).collect();
@@ -82,6 +84,9 @@ impl Draft {
         }
         if !self.per.is_empty() {
             fields.push(("per", Node::list(self.per.iter().map(Node::text))));
+        }
+        if !replaces.is_empty() {
+            fields.push(("replaces", Node::list(replaces.iter().map(Node::text))));
         }
         let window = Node::text(DurationText(self.window));
         let limit = [("algorithm", Node::text("fixed-window")), ("units", Node::number(self.units)), ("window", window)];

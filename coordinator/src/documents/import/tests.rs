@@ -119,6 +119,19 @@ policies:
 }
 
 #[test]
+fn limits_that_replace_others_do_so_here_by_the_names_of_their_policies() {
+    let text = descriptors(
+        "[{key: a, rate_limit: {unit: day, requests_per_unit: 9, name: All}}, {key: b, value: v, rate_limit: {unit: day, requests_per_unit: 5, name: few, \
+         replaces: [{name: All}, {name: All}]}}, {key: b, rate_limit: {unit: day, requests_per_unit: 7}}]",
+    );
+    let set = envoy(&text).expect("it loads").set;
+    let replaced: Vec<_> =
+        set.policies.iter().map(|p| (p.name.to_string(), p.replaces.iter().map(ToString::to_string).collect::<Vec<_>>())).collect();
+    let of = |name: &str, replaces: &[&str]| (name.to_owned(), replaces.iter().map(|r| (*r).to_owned()).collect::<Vec<_>>());
+    assert_eq!(replaced, [of("d-all", &[]), of("d-few", &["d-all"]), of("d-b", &[])], "one that replaces is no override");
+}
+
+#[test]
 fn values_that_share_a_threshold_have_one_budget() {
     let of = |shared: &str| {
         let text = descriptors(&format!("[{{key: k, value: a*b, {shared}rate_limit: {{unit: week, requests_per_unit: 1}}}}]"));
@@ -140,7 +153,7 @@ const NOTES: &[(&str, &str)] = &[
     ("value: a, value: b", "2:24: `value` is there again below, and as before the last one counts"),
     ("LIMIT shadow_mode: true", "so this limit is enforced; it belongs beside `rate_limit`, as `mode: observe` in a policy"),
     ("LIMIT shadow_mode: false", "`shadow_mode` has no meaning in `rate_limit` and was passed over before; it belongs beside `rate_limit`"),
-    ("LIMIT replaces: [{name: x}]", "`replaces` does not carry over: a request that meets this limit is still counted by `x`"),
+    ("LIMIT replaces: [{name: x}]", "`replaces` names `x`, and no limit of this domain that is a policy has that name"),
     ("LIMIT requests_per_unit: 0", "`requests_per_unit` is there again below"),
     ("descriptors: [{key: k}]", "2:38: this descriptor is left out, with those in it: `k` is there already"),
     ("descriptors: [{key: domain}]", "2:38: this descriptor is left out, with those in it: `domain` is there already"),

@@ -52,10 +52,12 @@ fn text(drafts: &[Draft], regions: &[RegionName]) -> anyhow::Result<String> {
     }
     text.push_str("policies:\n");
     let mut names = Names::default();
-    for draft in drafts {
-        let name = names.name(&draft.title);
+    let named: Vec<(&Draft, String)> = drafts.iter().map(|draft| (draft, names.name(&draft.title))).collect();
+    for (draft, name) in &named {
+        let replaced = named.iter().filter(|(other, _)| draft.replaces.contains(&other.title) && other.title != draft.title);
+        let replaced: Vec<&str> = replaced.map(|(_, name)| name.as_str()).collect();
         text.push_str(&format!("# {}\n", draft.origin.replace(char::is_control, "\u{fffd}")));
-        text.push_str(&serde_saphyr::to_string(&Node::list([draft.node(&name)]))?);
+        text.push_str(&serde_saphyr::to_string(&Node::list([draft.node(name, &replaced)]))?);
     }
     Ok(text)
 }

@@ -103,7 +103,7 @@ impl PolicyTable {
         let mut all: Vec<Matched> = Vec::new();
         for (place, descriptor) in descriptors.iter().enumerate() {
             let attribute = |name: &str| descriptor.attributes.get(name).map(String::as_str);
-            for mut met in self.matches(attribute, descriptor.attributes.len(), descriptor.cost) {
+            for mut met in self.met(attribute, descriptor.attributes.len(), descriptor.cost) {
                 met.met_by = MetBy::only(place);
                 let times = descriptor.times.unwrap_or(1);
                 met.charge.cost = MicroTokens(met.charge.cost.0.saturating_mul(times).min(MAX_EXACT));
@@ -118,7 +118,7 @@ impl PolicyTable {
                 }
             }
         }
-        Ok(all)
+        Ok(self.unreplaced(all))
     }
 }
 
@@ -189,6 +189,7 @@ mod tests {
             generation: 1,
             matches: BTreeMap::from([((*attribute).to_owned(), Matcher::Present)]),
             no_other_attributes: false,
+            replaces: Vec::new(),
             per: vec![(*attribute).to_owned()],
             limit: *limit,
             floor: FloorRule::Together(PartsPerMillion::WHOLE),
@@ -249,5 +250,23 @@ mod tests {
     #[test]
     fn beyond_the_most_descriptors_there_are_none() {
         assert!(MetBy::only(63).contains(63) && !MetBy::only(64).contains(64) && !MetBy::only(64).contains(0));
+    }
+
+    #[test]
+    fn what_a_request_meets_replaces_others_whichever_descriptor_met_them_and_though_it_is_replaced() {
+        let mut table = table(&[("all", "user", each(5, 60)), ("few", "plan", each(5, 60)), ("own", "team", each(5, 60))]);
+        table.rows[1].policy.replaces = vec!["all".parse().expect("a name")];
+        table.rows[2].policy.replaces = vec!["few".parse().expect("a name")];
+        let names = |pairs: &[&[(&str, &str)]]| {
+            let descriptors: Vec<_> = pairs.iter().map(|pairs| descriptor(pairs, None)).collect();
+            met(&table, &descriptors).into_iter().map(|(name, ..)| name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[&[("user", "u")]]), ["all"]);
+        assert_eq!(names(&[&[("user", "u"), ("plan", "p")]]), ["few"]);
+        assert_eq!(names(&[&[("user", "u")], &[("plan", "p")]]), ["few"]);
+        assert_eq!(names(&[&[("plan", "p"), ("team", "t")], &[("user", "u")]]), ["own"]);
+        let attributes = |name: &str| Some(if name == "user" { "u" } else { "p" });
+        let both: Vec<_> = table.matches(attributes, 2, None).into_iter().map(|met| met.policy.to_string()).collect();
+        assert_eq!(both, ["own"]);
     }
 }

@@ -176,13 +176,11 @@ impl Reader<'_> {
         let units = fields.get("requests_per_unit").map_or(Some(0), |at| self.units(at));
         let unlimited = fields.get("unlimited").is_some_and(|at| self.flag(at) == Some(true));
         let unit = self.unit(node, fields.get("unit"), unlimited);
-        if let Some(replaces) = fields.get("replaces") {
-            self.replaces(replaces, &name);
-        }
+        let replaces = fields.get("replaces").map(|at| self.replaces(at, &name)).unwrap_or_default();
         if !unlimited && fields.get("requests_per_unit").is_none() {
             self.findings.note(node.at, "`requests_per_unit` is missing, and as before that is 0: every request is refused");
         }
-        Some(RateLimit { units: units?, unit: unit?, name })
+        Some(RateLimit { units: units?, unit: unit?, name, replaces })
     }
 
     fn units(&mut self, node: &Node) -> Option<u32> {
@@ -210,7 +208,8 @@ impl Reader<'_> {
         }
     }
 
-    fn replaces(&mut self, node: &Node, own: &str) {
+    fn replaces(&mut self, node: &Node, own: &str) -> Vec<String> {
+        let mut names = Vec::new();
         for item in self.items(node) {
             let fields = self.fields(item, &["name"], "`replaces`");
             let name = fields.get("name").and_then(|at| self.text(at)).unwrap_or_default();
@@ -218,15 +217,10 @@ impl Reader<'_> {
                 self.findings.refuse(item.at, "`replaces` has an empty name");
             } else if name == own {
                 self.findings.refuse(item.at, format!("a limit does not replace itself, `{}`", cut(own)));
-            } else {
-                let name = cut(&name);
-                self.findings.note(
-                    item.at,
-                    format!(
-                        "`replaces` does not carry over: a request that meets this limit is still counted by `{name}` if it meets that too"
-                    ),
-                );
+            } else if !names.contains(&name) {
+                names.push(name);
             }
         }
+        names
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct RateLimit {
     pub unit: Option<Unit>,
     /// What it is called; may be empty.
     pub name: String,
+    /// Names of limits that do not count a request which meets this one.
+    pub replaces: Vec<String>,
 }
 
 /// A window. Each begins at a multiple of its length since 1970.

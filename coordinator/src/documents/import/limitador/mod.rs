@@ -169,6 +169,7 @@ impl Limit {
             matches,
             no_other_attributes: false,
             per,
+            replaces: Vec::new(),
             units: self.max_value.min(MOST_UNITS),
             window: Duration::from_secs(self.seconds),
             overrides: Vec::new(),
