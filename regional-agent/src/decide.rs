@@ -12,6 +12,7 @@ use quorate_limiter::demand::{wait_for_large, wait_for_more};
 use quorate_limiter::hold::{Beside, HoldId, NewHold, Settled};
 use quorate_limiter::matching::descriptors::{Descriptor, MetBy, OtherUnit};
 use quorate_limiter::matching::{Matched, PolicyTable};
+use quorate_limiter::quota;
 use quorate_shared::api::{AgentStatus, DecisionMode};
 use quorate_shared::heartbeat::{Number, PoliciesInForce};
 use quorate_shared::names::PolicyName;
@@ -187,6 +188,20 @@ impl Decider for Region {
 
     fn status(&self) -> AgentStatus {
         Region::status(self)
+    }
+
+    fn may_assign(&self, limits: &[PolicyDecision]) -> bool {
+        let now = self.clock.now();
+        let enforced = limits.iter().filter(|limit| limit.enforced);
+        let most = enforced.filter_map(|limit| Some((&limit.policy, quota::refilled_beside(limit.limit)?)));
+        let known = {
+            let announcements = &mut self.state.lock().announcements;
+            most.fold(true, |all, (policy, most)| announcements.may_assign(now, policy, most) && all)
+        };
+        if !known {
+            self.urge();
+        }
+        known
     }
 
     fn ready(&self) -> Result<(), String> {

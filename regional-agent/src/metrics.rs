@@ -2,6 +2,10 @@
 //!
 //! Series are bounded: labels are policies, and enumerations of this file; never a subject.
 
+mod gateways;
+
+pub use gateways::GatewayMetrics;
+
 use crate::conflict::CONFLICT;
 use crate::coordinators::SendError;
 use crate::decide::{DecideError, PolicyDecision, Verdict};
@@ -63,6 +67,7 @@ struct Series {
     renews: Gauge<u64, AtomicU64>,
     conflict: Gauge<u64, AtomicU64>,
     hottest_subject: Family<OfPolicy, Gauge<f64, AtomicU64>>,
+    gateways: GatewayMetrics,
 }
 
 impl Default for Metrics {
@@ -111,6 +116,7 @@ impl Metrics {
             renews: Gauge::default(),
             conflict: Gauge::default(),
             hottest_subject: Family::default(),
+            gateways: GatewayMetrics::default(),
         };
         series.register();
         Self(Arc::new(series))
@@ -141,6 +147,11 @@ impl Metrics {
         if has_id && !remembered {
             self.0.forgotten_ids.inc();
         }
+    }
+
+    /// What is counted of gateways that spend by themselves.
+    pub fn gateways(&self) -> &GatewayMetrics {
+        &self.0.gateways
     }
 
     /// Counts a settlement; a repeated one again.
@@ -288,6 +299,7 @@ impl Series {
         r.register("region_conflict", conflict, self.conflict.clone());
         let hottest = "Part of a policy's requests that are for the subject asked for most";
         r.register("hottest_subject_share", hottest, self.hottest_subject.clone());
+        self.gateways.register(r);
         r.register("build", "What is running", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
     }
 }

@@ -5,6 +5,8 @@
 
 mod shares;
 
+pub(crate) use self::shares::Told;
+
 use crate::following::Followed;
 use crate::region::{Region, State};
 use crate::store::StoreError;
@@ -16,7 +18,7 @@ use quorate_limiter::pace::Hurry;
 use quorate_limiter::regional_reports::RegionalReports;
 use quorate_limiter::turn::Turn;
 use quorate_shared::api::AgentState;
-use quorate_shared::heartbeat::{MOST_AGENTS, Number};
+use quorate_shared::heartbeat::{MOST_AGENTS, Number, Parts};
 use quorate_shared::time::LocalTime;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -73,6 +75,9 @@ pub(crate) struct Presence {
     /// The reports as last written, and when.
     shared: String,
     shared_at: LocalTime,
+    /// What they say of parts that gateways spend: while nobody knows whether the store has it, and once it has.
+    parts_on_the_way: Option<Vec<Parts>>,
+    parts_shared: Vec<Parts>,
     left_to_others: LocalTime,
     reports: RegionalReports,
     /// Agents that have gone, whose reports were read for the last time.
@@ -99,6 +104,8 @@ impl Presence {
             urged: BTreeMap::new(),
             shared: String::new(),
             shared_at: LocalTime::ZERO,
+            parts_on_the_way: None,
+            parts_shared: Vec::new(),
             left_to_others: LocalTime::ZERO,
             reports: RegionalReports::default(),
             gone: Vec::new(),
@@ -285,8 +292,12 @@ impl Region {
         if state.book.is_some() || state.followed.is_none() {
             self.follow(state, received);
         }
+        if let Some(parts) = state.presence.parts_on_the_way.take() {
+            state.presence.parts_shared = parts;
+        }
         if let Some(leased) = leased {
             state.count_in(leased.sight.drawn.session);
+            state.announcements.saw(&state.presence.parts_shared, leased.sight.drawn, leased.sight.applied);
         }
         if let Some(followed) = &mut state.followed {
             followed.saw(leased, sent, received);

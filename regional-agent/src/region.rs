@@ -12,6 +12,7 @@ use crate::renewal::BeatError;
 use crate::seat::OwnSeat;
 use crate::store::Store;
 use parking_lot::Mutex;
+use quorate_limiter::announced::Announcements;
 use quorate_limiter::decision::LeaseView;
 use quorate_limiter::demand::DemandTracker;
 use quorate_limiter::hot_keys::HotKeys;
@@ -93,6 +94,8 @@ pub(crate) struct State {
     pub store_clock: StepWatch,
     pub hot: HotKeys,
     pub claims: Claims,
+    /// Of which policies gateways may be given parts.
+    pub announcements: Announcements,
 }
 
 /// How the talk with the coordinators goes.
@@ -148,6 +151,7 @@ impl Region {
             store_clock: StepWatch::new(getrandom::u64().unwrap_or_default()),
             hot: HotKeys::default(),
             claims: Claims::default(),
+            announcements: Announcements::default(),
         };
         Self {
             name,

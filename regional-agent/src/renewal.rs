@@ -207,6 +207,7 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
         Answer::Renewed(mut response) => {
             if let Some(book) = region.state.lock().book.as_ref() {
                 response.policies = response.policies.in_a_region_with(book.policies());
+            region.state.lock().announcements.answered(&beat.parts);
             }
             let foreign = region.state.lock().shelf.is_foreign_to(&response);
             if foreign {
@@ -233,6 +234,7 @@ async fn start_over(region: &Region, session: u64) -> BeatError {
     region.seat.lock().forget();
     match region.open_session_with(Some(session), true).await {
         Ok(()) => BeatError::OtherCluster,
+    region.state.lock().announcements.forget();
         Err(e) => e.into(),
     }
 }

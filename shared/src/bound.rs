@@ -57,13 +57,16 @@
 //! 10. `settlements`: a reservation's true cost counts when it is settled, and nothing can refuse it then: by
 //!     what it exceeds the estimate and what is there. A bucket pays for what is there at once, a window and a
 //!     count have room for it; for the rest each exceeds its limit.
-//! 11. `labels`: windows are told apart by wall clocks, and each holds by itself. One that began under an
+//! 11. `parts`: gateways spend by themselves what was drawn for them up to `T` before. What they let pass in an interval
+//!     `W` was drawn within `W + T`, so it is at most `B + R·(W + T)`: by `R·T` more, all regions together. Agents say so
+//!     of a policy before they tell the first part of it, by the limit in force then, and it counts for an hour more.
+//! 12. `labels`: windows are told apart by wall clocks, and each holds by itself. One that began under an
 //!     older set goes by the limit of that, which may be greater: by the difference.
-//! 12. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
+//! 13. `policy-change`: until a change is active every offer and floor obeys the old limit. A region
 //!     that goes by a set without the policy, or by one that charges other requests, lets pass whatever
 //!     it does not charge; so may one that was taken out and is named again, whatever its set was. No
 //!     number holds until it has the active one.
-//! 13. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
+//! 14. `alarm`: the ledger found its own invariant broken. A bug, so no number holds.
 
 use crate::policy::{Limit, Mode, OnStoreFailure, Policy, Shape};
 use crate::text::{DurationText, ShareText};
@@ -121,6 +124,8 @@ pub struct Circumstances {
     pub held: Option<Held>,
     /// What reservations of one budget cost beyond their estimates, and beyond what was there.
     pub settled: MicroTokens,
+    /// What gateways may spend of one budget later than it was drawn: what refills meanwhile.
+    pub parts: MicroTokens,
     /// Of an allowance: the greatest limit of an older set under which windows began that are not closed.
     pub former_units: MicroTokens,
     /// A change that is not active yet, in words.
@@ -168,6 +173,7 @@ impl Circumstances {
             steps: Steps::default(),
             held: None,
             settled: MicroTokens::ZERO,
+            parts: MicroTokens::ZERO,
             former_units: MicroTokens::ZERO,
             pending: None,
             passed_by: None,
@@ -235,6 +241,7 @@ fn assess(policy: &Policy, now: &Circumstances) -> Vec<Assessed> {
         slices(),
         max_hold(now),
         settlements(now),
+        parts(now),
         labels(now),
         policy_change(now),
         alarm(now),
@@ -368,6 +375,14 @@ fn settlements(now: &Circumstances) -> Assessed {
         n => format!("reservations of one budget cost {n} more than their estimates and what was there within the last hour, or two"),
     };
     Assessed { name: "settlements", excess: Some(Capacity::new(MicroTokens::ZERO, now.settled)), why }
+}
+
+fn parts(now: &Circumstances) -> Assessed {
+    let why = match now.parts {
+        MicroTokens::ZERO => "of late no gateway spent a part of a budget by itself".to_owned(),
+        n => format!("gateways spend parts by themselves after they were drawn: {n} of one budget may refill elsewhere meanwhile"),
+    };
+    Assessed { name: "parts", excess: Some(Capacity::new(MicroTokens::ZERO, now.parts)), why }
 }
 
 fn labels(now: &Circumstances) -> Assessed {

@@ -117,6 +117,9 @@ pub struct Heartbeat {
     /// of those that do not fit a later one speaks.
     #[serde(default)]
     pub spent: Vec<Spent>,
+    /// Policies of whose budgets gateways of the region spend parts by themselves, or are about to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Parts>,
     /// The region's store.
     pub store: StoreReport,
     /// What the agent's clock says.
@@ -141,6 +144,7 @@ impl Heartbeat {
             policies: None,
             reports: Vec::new(),
             spent: Vec::new(),
+            parts: Vec::new(),
             store,
             clock: ClockReport::default(),
         }
@@ -229,6 +233,19 @@ pub struct Spent {
     /// How many.
     #[serde(rename = "s")]
     pub units: MicroTokens,
+}
+
+/// What gateways may spend of one budget of a policy after it was drawn from the region's store, and when others may have
+/// its room already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// Which policy.
+    #[serde(rename = "p")]
+    pub policy: PolicyName,
+    /// What refills of one budget, all regions together, from a draw to the last moment at which it may be spent: the most of
+    /// all budgets of the policy.
+    #[serde(rename = "m")]
+    pub most: MicroTokens,
 }
 
 /// The newest window that a region has opened of one policy's budgets; it never goes back.

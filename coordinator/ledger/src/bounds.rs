@@ -58,17 +58,19 @@ impl Ledger {
         let steps = self.regions.values().map(|session| session.steps.total(at)).fold(self.departed.steps.total(at), Steps::and);
         let passed_by = self.passed_by(policy);
         let former_units = self.policies.former_units(policy);
-        let Exceeded { settled, outlived } = self.exceeded(policy);
+        let Exceeded { settled, outlived, parts } = self.exceeded(policy);
         let quiet = Circumstances::quiet(limits(), beyond);
         let held = quiet.held.map(|held| Held { outlived, ..held });
-        Circumstances { steps, pending, passed_by, alarm, former_units, settled, held, ..quiet }
+        Circumstances { steps, pending, passed_by, alarm, former_units, settled, parts, held, ..quiet }
     }
 
     /// What one budget may have used beyond its limit, all regions together, those that have left too.
     fn exceeded(&self, policy: &Policy) -> Exceeded {
         let reported = self.regions.values().flat_map(|session| &session.store.excesses);
         let of = reported.filter(|excess| excess.policy == policy.name).map(Exceeded::from);
-        of.fold(self.departed.exceeded(&policy.name, self.clock.at), Exceeded::together)
+        let parts = self.regions.values().filter_map(|session| session.parts.get(&policy.name));
+        let parts = parts.map(|hour| Exceeded { parts: hour.total(self.clock.at), ..Exceeded::default() });
+        of.chain(parts).fold(self.departed.exceeded(&policy.name, self.clock.at), Exceeded::together)
     }
 
     /// The regions that may not know yet that the policy limits something, in words.

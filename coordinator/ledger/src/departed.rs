@@ -33,17 +33,24 @@ pub(crate) struct Departed {
 pub(crate) struct Exceeded {
     pub settled: MicroTokens,
     pub outlived: MicroTokens,
+    /// Of parts that gateways spend each region says what all regions may exceed together.
+    #[serde(default)]
+    pub parts: MicroTokens,
 }
 
 impl Together for Exceeded {
     fn together(self, other: Self) -> Self {
-        Self { settled: self.settled.saturating_add(other.settled), outlived: self.outlived.saturating_add(other.outlived) }
+        Self {
+            settled: self.settled.saturating_add(other.settled),
+            outlived: self.outlived.saturating_add(other.outlived),
+            parts: self.parts.max(other.parts),
+        }
     }
 }
 
 impl From<&Excess> for Exceeded {
     fn from(excess: &Excess) -> Self {
-        Self { settled: excess.settled, outlived: excess.outlived }
+        Self { settled: excess.settled, outlived: excess.outlived, parts: MicroTokens::ZERO }
     }
 }
 
@@ -82,6 +89,10 @@ impl Ledger {
         self.departed.excesses.retain(|policy, _| active.policy(policy).is_some());
         for excess in session.store.excesses.iter().filter(|excess| active.policy(&excess.policy).is_some()) {
             self.departed.excesses.entry(excess.policy.clone()).or_default().note(excess.into(), at);
+        }
+        for (policy, parts) in session.parts.iter().filter(|(policy, _)| active.policy(policy).is_some()) {
+            let parts = Exceeded { parts: parts.total(at), ..Exceeded::default() };
+            self.departed.excesses.entry(policy.clone()).or_default().note(parts, at);
         }
         self.left.insert(name, session.left_at());
         while self.left.len() > MOST {

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
     use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
-    use quorate_shared::heartbeat::{Excess, ObservedSteps, Office, OpenWindow, Reading, Spent};
+    use quorate_shared::heartbeat::{Excess, ObservedSteps, Office, OpenWindow, Parts, Reading, Spent};
     use quorate_shared::policy::{Limit, Window};
     use quorate_shared::time::{StoreTime, WindowLabel};
     use std::time::Duration;
@@ -112,6 +112,26 @@ mod tests {
             world.send(region, 70_000, heartbeat);
         }
         assert_eq!(world.bound(0).bound.overshoot_bound, Some(6.0), "what either region may have used beyond it");
+    }
+
+    #[test]
+    fn what_gateways_spend_by_themselves_counts_once_whichever_region_says_so_and_for_an_hour() {
+        let mut world = World::new(100, 1_000_000);
+        let say = |world: &mut World, region, at, most: u64| {
+            let mut heartbeat = world.heartbeat(region, 0, tokens(0));
+            let named = |policy: &str| Parts { policy: policy.parse().expect("a name"), most: tokens(most) };
+            heartbeat.parts = if most > 0 { vec![named("p"), named("unknown")] } else { vec![] };
+            world.send(region, at, heartbeat);
+            world.bound(0).bound.overshoot_bound
+        };
+        assert_eq!(say(&mut world, "eu", 1_000, 0), Some(0.0));
+        assert_eq!(say(&mut world, "eu", 2_000, 70), Some(70.0));
+        assert_eq!(say(&mut world, "us", 2_000, 60), Some(70.0), "of all regions together");
+        assert_eq!(say(&mut world, "eu", 3_000, 0), Some(70.0), "it may be out yet");
+        for second in (4..4_290).step_by(2) {
+            say(&mut world, "us", second * 1_000, 0);
+        }
+        assert_eq!(say(&mut world, "eu", 4_300_000, 0), Some(0.0));
     }
 
     #[test]

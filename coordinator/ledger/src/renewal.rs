@@ -9,7 +9,7 @@ use crate::measured::Overshoot;
 use crate::session::{LeftAt, Session};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
 use quorate_shared::mistake::{self, Mistake};
-use quorate_shared::names::{BudgetId, RegionName};
+use quorate_shared::names::{BudgetId, PolicyName, RegionName};
 use quorate_shared::policy::Shape;
 use quorate_shared::time::LeaderTime;
 use quorate_shared::units::MicroTokens;
@@ -89,6 +89,8 @@ impl Ledger {
             let new = Session::new(beat.agent.clone(), beat.store.clone());
             left.into_iter().fold(new, Session::returning)
         };
+        let book = &self.policies;
+        let exists = |policy: &PolicyName| book.active.set.policy(policy).is_some() || book.newest().policy(policy).is_some();
         let session = self.regions.entry(beat.region.clone()).or_insert_with(begun);
         let returns = session.expired || session.newest == Number::default();
         let begins = beat.number.session > session.newest.session;
@@ -107,6 +109,7 @@ impl Ledger {
         session.store.clone_from(&beat.store);
         session.shown = beat.clock.shown.map(|shown| (shown, at));
         session.take_steps(beat.clock.steps, at);
+        session.take_parts(&beat.parts, exists, at);
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 use crate::recent::LastHour;
 use crate::windows::Windows;
 use quorate_shared::bound::Steps;
-use quorate_shared::heartbeat::{Number, ObservedSteps, Office, PoliciesInForce, Stamp, StoreReport};
+use quorate_shared::heartbeat::{Number, ObservedSteps, Office, Parts, PoliciesInForce, Stamp, StoreReport};
 use quorate_shared::mistake::{self, Mistake};
-use quorate_shared::names::BudgetId;
+use quorate_shared::names::{BudgetId, PolicyName};
 use quorate_shared::time::{Drift, LeaderTime, StoreTime, WindowLabel};
-use quorate_shared::units::MAX_EXACT;
+use quorate_shared::units::{MAX_EXACT, MicroTokens};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// One region's lease on all that it holds.
@@ -82,6 +82,9 @@ pub(crate) struct Session {
     /// Those that were reported within the last hour.
     #[serde(default)]
     pub steps: LastHour<Steps>,
+    /// What gateways of the region may spend of one budget later than it was drawn, by policy: as said within the last hour.
+    #[serde(default)]
+    pub parts: BTreeMap<PolicyName, LastHour<MicroTokens>>,
 }
 
 /// What responses from `from` on said to the whole region.
@@ -151,6 +154,7 @@ impl Session {
             shown: None,
             steps_reported: None,
             steps: LastHour::default(),
+            parts: BTreeMap::new(),
         }
     }
 
@@ -347,6 +351,14 @@ impl Session {
         }
     }
 
+    /// Notes which policies the region's gateways spend parts of: of those that `exist`, so that nobody can name more.
+    pub fn take_parts(&mut self, parts: &[Parts], exist: impl Fn(&PolicyName) -> bool, at: LeaderTime) {
+        self.parts.retain(|policy, hour| exist(policy) && hour.total(at) > MicroTokens::ZERO);
+        for parts in parts.iter().filter(|parts| exist(&parts.policy)) {
+            self.parts.entry(parts.policy.clone()).or_default().note(parts.most, at);
+        }
+    }
+
     /// A new office, first heard at `first`: the date of the last heartbeat and of every promise
     /// means nothing any more.
     pub fn forget_dates(&mut self, first: LeaderTime, drift: Drift) {
@@ -359,6 +371,7 @@ impl Session {
         }
         self.shown = None;
         self.steps.forget_dates(first);
+        self.parts.values_mut().for_each(|hour| hour.forget_dates(first));
     }
 
     /// Fences the region once `drain` has passed since the first entry after the operator's word:

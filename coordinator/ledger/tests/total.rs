@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use quorate_ledger::{Author, Command, Ledger, Outcome, Plan, StampedHeartbeat, UnitPlan};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
-    Answer, ClockReport, Heartbeat, Holding, Number, ObservedSteps, Office, OpenWindow, PROTOCOL, Reading, Report, Spent, Stamp,
+    Answer, ClockReport, Heartbeat, Holding, Number, ObservedSteps, Office, OpenWindow, PROTOCOL, Parts, Reading, Report, Spent, Stamp,
     StoreReport,
 };
 use quorate_shared::names::{BudgetId, PolicyName, RegionName, SubjectHash, SubjectKey};
@@ -149,6 +149,7 @@ impl Draws {
                 label: d.label(),
                 units: if d.lies { d.tokens() } else { MicroTokens::ZERO },
             }),
+            parts: self.up_to(2, |d| Parts { policy: d.policy(), most: d.tokens() }),
             store: StoreReport { kind: "k".into(), healthy: true, excesses: Vec::new() },
             clock: ClockReport {
                 shown: None,
@@ -187,8 +188,8 @@ impl Draws {
             generation: self.few(),
             matches: BTreeMap::new(),
             no_other_attributes: false,
-            per: vec![],
             replaces: Vec::new(),
+            per: vec![],
             limit: match self.below(3) {
                 0 => Limit::TokenBucket { rate: self.tokens(), period: self.span(), burst: self.tokens() },
                 1 => Limit::FixedWindow { units: self.tokens(), window: Window::Every(self.span()) },

@@ -133,6 +133,7 @@ fn check_lengths(heartbeat: &Heartbeat) -> Result<(), Refusal> {
         ("/spent", heartbeat.spent.len(), MOST_SPENT),
         ("/windows", heartbeat.windows.len(), MAX_POLICIES),
     ];
+        ("/parts", heartbeat.parts.len(), MAX_POLICIES),
     match lists.into_iter().find(|(_, length, most)| length > most) {
         Some((pointer, length, most)) => {
             Err(Refusal::invalid_request(pointer, format!("expected at most {most} in one heartbeat, not {length}")))

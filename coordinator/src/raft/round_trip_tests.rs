@@ -5,7 +5,7 @@ use super::types::Proposal;
 use quorate_ledger::{Author, Command, Ledger, Outcome};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
-    Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, Reading, Report, Stamp, StoreReport,
+    Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, Parts, Reading, Report, Stamp, StoreReport,
 };
 use quorate_shared::names::{BudgetId, SubjectHash, SubjectKey};
 use quorate_shared::time::{Drift, LeaderTime, StoreTime};
@@ -79,6 +79,7 @@ fn beat(region: &str, seq: u64, echo: Option<Stamp>) -> Heartbeat {
         floors_drained: echo,
         policies: Some(1),
         reports: reports.to_vec(),
+        parts: vec![Parts { policy: budget("acme").policy, most: MicroTokens(u64::MAX) }],
         clock: ClockReport {
             shown: Some(StoreTime::from_micros(seq)),
             read: echo.map(|_| Reading { after: Duration::from_millis(900), lag: Duration::from_millis(50) }),

@@ -2,6 +2,7 @@
 //!
 //! Time and randomness are arguments; what is to be done leaves as data.
 
+pub mod announced;
 pub mod bucket;
 pub mod contact;
 pub mod decision;

@@ -11,7 +11,9 @@
 //! Calls, in this order: [`Spender::reported`] with each report, [`Spender::over`] and what it says settled, then
 //! [`Spender::next`]; what is drawn goes to [`Spender::given`].
 
+use quorate_shared::policy::Limit;
 use quorate_shared::time::{Drift, LocalTime};
+use quorate_shared::units::MicroTokens;
 use std::time::Duration;
 
 /// For how long a gateway may spend a part since it heard of it last.
@@ -29,6 +31,14 @@ pub const LONGEST: Duration = Duration::from_secs(16);
 /// A part must not be told later than this before something ends that it was drawn from.
 pub fn ahead() -> Duration {
     Drift::MAX.stretch(TIME_TO_LIVE) + TRANSIT
+}
+
+/// What refills of a budget of this limit, all regions together, from the moment when a part was drawn until nothing can be
+/// spent of it any more; `None` of windows, which count each unit by when it was drawn. By so much gateways may exceed it.
+pub fn refilled_beside(limit: Limit) -> Option<MicroTokens> {
+    let Limit::TokenBucket { rate, period, .. } = limit else { return None };
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+    Some(rate.scale_floor(micros(LIFE + ahead()), micros(period).max(1)).saturating_add(MicroTokens(1)))
 }
 
 /// What a gateway asks for of which nothing is known yet.

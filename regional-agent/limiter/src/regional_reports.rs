@@ -4,7 +4,7 @@
 //! nothing is counted twice, and nothing that was counted is taken back, the sums are made of differences.
 
 use crate::election::AgentId;
-use quorate_shared::heartbeat::{MOST_REPORTS, Report};
+use quorate_shared::heartbeat::{MOST_REPORTS, Parts, Report};
 use quorate_shared::names::BudgetId;
 use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,9 @@ pub struct Share {
     pub session: u64,
     /// What it saw.
     pub reports: Vec<Report>,
+    /// What gateways spend by themselves of what it drew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Parts>,
 }
 
 /// Counts since a session began.

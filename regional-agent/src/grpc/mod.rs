@@ -48,7 +48,8 @@ const MOST_REPORTED: usize = quotas::MOST_BUCKETS * 2 * quotas::LONGEST_ID;
 pub fn router<D: Decider>(decider: Arc<D>, settings: &FrontDoor, closing: CancellationToken) -> Router {
     let waiting = Waiting { unknown: settings.heartbeat, spread: settings.spread };
     let rls = RateLimitServiceServer::new(Rls { decider: decider.clone(), waiting }).max_decoding_message_size(MOST_ASKED);
-    let quotas = RateLimitQuotaServiceServer::new(Quotas::new(decider.clone(), closing.clone())).max_decoding_message_size(MOST_REPORTED);
+    let quotas = RateLimitQuotaServiceServer::new(Quotas::new(decider.clone(), settings.metrics.gateways().clone(), closing.clone()))
+        .max_decoding_message_size(MOST_REPORTED);
     let mut routes = Routes::new(InterceptedService::new(rls, authorized(settings.callers.clone())))
         .add_service(InterceptedService::new(quotas, authorized(settings.callers.clone())));
     routes = routes.add_service(health::service(decider, closing));

@@ -30,7 +30,7 @@ pub mod replays;
 mod typed;
 pub mod waiting;
 
-use crate::decide::{DecideError, Request, Verdict};
+use crate::decide::{DecideError, PolicyDecision, Request, Verdict};
 use crate::metrics::{self, Metrics};
 use crate::store::keep::Attempt;
 use answer::Answer;
@@ -74,6 +74,9 @@ pub trait Decider: Send + Sync + 'static {
     }
 
     /// The region as this agent sees it.
+    /// True once the coordinators know that gateways spend parts of these limits by themselves; until then they are told.
+    fn may_assign(&self, limits: &[PolicyDecision]) -> bool;
+
     fn status(&self) -> AgentStatus;
 
     /// What is missing before requests are decided as they should be, if anything is.

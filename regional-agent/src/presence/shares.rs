@@ -3,39 +3,54 @@
 use crate::region::{Region, State};
 use crate::store::StoreError;
 use crate::store::look::AGENT_LIFE;
+use quorate_limiter::announced;
 use quorate_limiter::election::AgentId;
 use quorate_limiter::regional_reports::{Part, Share};
-use quorate_shared::heartbeat::{Holding, Report};
+use quorate_shared::heartbeat::{Holding, Parts, Report};
 use quorate_shared::names::BudgetId;
 use quorate_shared::time::LocalTime;
 use quorate_shared::units::MicroTokens;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What is told of budgets in a heartbeat.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub reports: Vec<Report>,
+    pub parts: Vec<Parts>,
+}
+
 impl Region {
-    /// The reports of the whole region for a heartbeat of `session`, with this agent's `own`. `None` if it is alone.
-    pub(crate) async fn regional_reports(&self, session: u64, own: Vec<Report>) -> Result<Vec<Report>, StoreError> {
-        let (alone, forget) = {
-            let presence = &mut self.state.lock().presence;
-            (!presence.has_peers() && presence.reports.is_empty(session), std::mem::take(&mut presence.gone))
-        };
-        if alone {
+    /// What the whole region has to report in a heartbeat of `session`, with this agent's `own` part.
+    pub(crate) async fn regional_share(&self, session: u64, own: Told) -> Result<Told, StoreError> {
+        if !self.store.is_shared() {
             return Ok(own);
         }
+        let forget = std::mem::take(&mut self.state.lock().presence.gone);
+        // also of an agent that no look has shown yet: it counts on being read from the next number on
         let shares = self.store.reports(&forget).await?;
         let presence = &mut self.state.lock().presence;
+        let Told { reports: own, parts: mut said } = own;
         let living: BTreeSet<AgentId> = presence.peers.iter().map(|peer| peer.id).collect();
         let mut parts = vec![Part { agent: presence.me, lives: true, reports: own }];
         for (agent, text) in shares {
             let lives = living.contains(&agent);
-            match serde_json::from_str::<Share>(&text) {
-                Ok(share) if share.session == session && agent != presence.me => parts.push(Part { agent, lives, reports: share.reports }),
-                _ => {}
+            if let Some(share) = serde_json::from_str::<Share>(&text).ok().filter(|_| agent != presence.me) {
+                said.extend(share.parts);
+                if share.session == session {
+                    parts.push(Part { agent, lives, reports: share.reports });
+                }
             }
             if !lives && agent != presence.me {
                 presence.gone.push(agent);
             }
         }
-        Ok(presence.reports.merge(session, parts))
+        let parts_said = announced::together(said);
+        let alone = parts.len() == 1 && !presence.has_peers() && presence.reports.is_empty(session);
+        let reports = match parts.pop() {
+            Some(own) if alone => own.reports,
+            last => presence.reports.merge(session, parts.into_iter().chain(last).collect()),
+        };
+        Ok(Told { reports, parts: parts_said })
     }
 }
 
@@ -44,10 +59,12 @@ impl State {
     pub(super) fn share(&mut self, now: LocalTime) -> Option<String> {
         let held: BTreeMap<BudgetId, Holding> = self.followed.as_ref().map(|f| f.holdings.clone()).unwrap_or_default();
         let reports = self.own_reports(now, |budget| held.contains_key(budget));
-        let share = Share { session: self.counting_in, reports };
+        let parts = self.announcements.named(now);
+        let share = Share { session: self.counting_in, reports, parts: parts.clone() };
         let old = now.since(self.presence.shared_at) >= AGENT_LIFE / 2;
         let text = serde_json::to_string(&share).ok().filter(|text| old || *text != self.presence.shared)?;
         (self.presence.shared, self.presence.shared_at) = (text.clone(), now);
+        self.presence.parts_on_the_way = Some(parts);
         Some(text)
     }
 

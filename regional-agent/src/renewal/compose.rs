@@ -4,14 +4,14 @@
 //! store the newest windows with what was counted and spent. So what is reported was read after the
 //! newest response was applied, and not before the date of the heartbeat.
 
-use crate::presence::SHARES;
+use crate::presence::{SHARES, Told};
 use crate::region::Region;
 use crate::store::{LeaseError, Usages};
 use quorate_limiter::decision::Charge;
 use quorate_limiter::lease_book::{Account, Count, LeaseBook};
 use quorate_limiter::matching::PolicyTable;
 use quorate_limiter::store::Usage;
-use quorate_shared::heartbeat::{Heartbeat, Report, Spent, StoreReport};
+use quorate_shared::heartbeat::{Heartbeat, Spent, StoreReport};
 use quorate_shared::names::BudgetId;
 use quorate_shared::policy::Shape;
 use quorate_shared::time::{Drift, LocalTime, StoreTime};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// What is known before the store is asked.
 struct Draft {
     now: LocalTime,
-    reports: Vec<Report>,
+    told: Told,
     table: Arc<PolicyTable>,
     drift: Drift,
     /// Budgets of which the store is asked, reported or not.
@@ -32,7 +32,7 @@ struct Draft {
 impl Draft {
     /// Of what the store is asked.
     fn charges(&self) -> Vec<Charge> {
-        let counting: BTreeSet<&BudgetId> = self.asked.iter().chain(self.reports.iter().map(|report| &report.budget)).collect();
+        let counting: BTreeSet<&BudgetId> = self.asked.iter().chain(self.told.reports.iter().map(|report| &report.budget)).collect();
         counting.into_iter().filter_map(|budget| self.table.look(budget)).filter(|c| c.limit.shape() != Shape::Flow).collect()
     }
 }
@@ -44,7 +44,7 @@ impl Draft {
 pub(super) async fn compose(region: &Region, session: u64, seq: u64) -> Result<Option<Heartbeat>, LeaseError> {
     let Some(mut draft) = draft(region, session) else { return Ok(None) };
     // what the region's other agents saw too
-    draft.reports = region.regional_reports(session, draft.reports).await?;
+    draft.told = region.regional_share(session, draft.told).await?;
     let charges = draft.charges();
     let usages = match charges.is_empty() && !draft.table.has_windows() {
         true => Usages::default(),
@@ -61,11 +61,12 @@ fn draft(region: &Region, session: u64) -> Option<Draft> {
     let held: BTreeSet<BudgetId> = book.holdings().keys().cloned().collect();
     let asked = granted.iter().cloned().chain(book.draining_budgets().cloned()).collect();
     let reports = state.own_reports(now, |budget| held.contains(budget) || granted.contains(budget));
-    Some(Draft { now, reports, table: state.table.clone(), drift: state.drift, asked })
+    let parts = state.announcements.named(now);
+    Some(Draft { now, told: Told { reports, parts }, table: state.table.clone(), drift: state.drift, asked })
 }
 
 fn complete(region: &Region, session: u64, seq: u64, draft: Draft, charges: &[Charge], usages: Usages) -> Option<Heartbeat> {
-    let Draft { now, reports, table, .. } = draft;
+    let Draft { now, told: Told { reports, parts }, table, .. } = draft;
     let mut state = region.state.lock();
     let state = &mut *state;
     let book = state.book.as_mut().filter(|book| book.session() == session)?;
@@ -75,6 +76,7 @@ fn complete(region: &Region, session: u64, seq: u64, draft: Draft, charges: &[Ch
     let store = StoreReport::new(region.store.kind(), region.store.is_healthy());
     let account = Account { policies_read: state.shelf.newest(), reports, windows, spent, store };
     let mut beat = book.beat(seq, now, account);
+    beat.parts = parts;
     beat.clock.steps = state.store_clock.observed();
     let others_lag = if state.presence.has_peers() { SHARES * 2 } else { Duration::ZERO };
     beat.clock.read.iter_mut().for_each(|reading| reading.lag = region.store.counting_lag() + others_lag);

@@ -17,9 +17,10 @@ use quorate_shared::api::AgentStatus;
 use quorate_shared::policy::Limit;
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status, Streaming};
 
@@ -30,13 +31,23 @@ struct Purse {
     limit: Limit,
     /// What one request costs.
     each: u64,
+    /// The bound has no term for its gateways yet; a permit for each time that was asked.
+    unknown: AtomicBool,
+    has_asked: Semaphore,
 }
 
 impl Purse {
     fn of(inside: u64) -> Arc<Self> {
         let rate = tokens(100);
         let limit = Limit::TokenBucket { rate, period: Duration::from_secs(1), burst: rate };
-        Arc::new(Self { inside: Mutex::new(inside), out: Mutex::default(), limit, each: 1 })
+        Arc::new(Self {
+            inside: Mutex::new(inside),
+            out: Mutex::default(),
+            limit,
+            each: 1,
+            unknown: AtomicBool::new(false),
+            has_asked: Semaphore::new(0),
+        })
     }
 
     fn has(&self) -> (u64, u64) {
@@ -81,6 +92,12 @@ impl Decider for Purse {
 
     async fn release(&self, _: HoldId) -> Result<bool, DecideError> {
         Ok(false)
+    }
+
+    fn may_assign(&self, limits: &[PolicyDecision]) -> bool {
+        assert_eq!(limits.len(), 1);
+        self.has_asked.add_permits(1);
+        !self.unknown.load(Ordering::SeqCst)
     }
 
     fn status(&self) -> AgentStatus {
@@ -166,6 +183,24 @@ async fn a_gateway_gets_parts_until_nothing_is_left() {
 }
 
 #[tokio::test]
+async fn nothing_is_drawn_and_nothing_said_before_the_bound_has_a_term_for_it() {
+    let purse = Purse::of(25);
+    purse.unknown.store(true, Ordering::SeqCst);
+    let mut gateway = Gateway::connect(purse.routes()).await;
+    let reports = gateway.reports.clone();
+    let later = async {
+        purse.has_asked.acquire().await.unwrap().forget();
+        assert_eq!(purse.has(), (25, 0));
+        purse.unknown.store(false, Ordering::SeqCst);
+        let again = RateLimitQuotaUsageReports { domain: "edge".into(), bucket_quota_usages: vec![usage(&TENANT, 0, 4)] };
+        reports.send(again).await.unwrap();
+    };
+    let (heard, ()) = tokio::join!(gateway.report(&TENANT, 0, 1), later);
+    assert_eq!(heard, (Heard::Part(10), 1), "the first that it hears is the answer to its second report");
+    assert_eq!(purse.has(), (15, 10));
+}
+
+#[tokio::test]
 async fn gateways_that_want_more_than_there_is_get_the_same() {
     let purse = Purse::of(60);
     let mut all = vec![Gateway::connect(purse.routes()).await];
@@ -220,6 +255,29 @@ async fn a_gateway_that_goes_away_frees_its_part_when_that_has_ended() {
     }
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(purse.has(), (15, 0), "nobody said what it used, so it used all");
+}
+
+#[tokio::test]
+async fn what_gateways_do_is_counted_without_saying_who_they_are() {
+    let door = FrontDoor::default();
+    let routes = router(Purse::of(12), &door, CancellationToken::new());
+    let mut gateway = Gateway::connect(routes.clone()).await;
+    gateway.report(&TENANT, 0, 1).await;
+    gateway.report(&TENANT, 3, 0).await;
+    gateway.report(&[("free", "")], 5, 0).await;
+    let metrics = door.metrics.render(&Told::of(true, vec![]).status()).unwrap();
+    for line in [
+        "quorate_gateways 1",
+        "quorate_gateway_buckets 2",
+        "quorate_gateway_requests_total{result=\"passed\"} 8",
+        "quorate_gateway_requests_total{result=\"refused\"} 1",
+        "quorate_gateway_answers_total{answer=\"part\"} 1",
+        "quorate_gateway_answers_total{answer=\"again\"} 1",
+        "quorate_gateway_answers_total{answer=\"everything\"} 1",
+    ] {
+        assert!(metrics.lines().any(|there| there == line), "{line} in\n{metrics}");
+    }
+    assert!(!metrics.contains("acme"));
 }
 
 #[tokio::test]

@@ -64,6 +64,10 @@ impl Decider for Told {
         Ok(false)
     }
 
+    fn may_assign(&self, _: &[PolicyDecision]) -> bool {
+        true
+    }
+
     fn status(&self) -> AgentStatus {
         AgentStatus {
             region: "eu".into(),

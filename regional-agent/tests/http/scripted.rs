@@ -100,6 +100,10 @@ impl Decider for Scripted {
         self.holds.load(Ordering::SeqCst)
     }
 
+    fn may_assign(&self, _: &[PolicyDecision]) -> bool {
+        true
+    }
+
     fn status(&self) -> AgentStatus {
         AgentStatus {
             region: "eu".into(),

@@ -38,10 +38,20 @@ fn a_quiet_policy_has_every_term_each_zero_with_a_reason() {
             "slices",
             "max-hold",
             "settlements",
+            "parts",
             "labels",
         ];
         assert_eq!(names, [&all[..], &["policy-change", "alarm"]].concat());
         assert!(bound.terms.iter().all(|t| t.amount == Some(0.0) && t.amount_per_period == Some(0.0) && !t.why.is_empty()));
+    }
+}
+
+#[test]
+fn parts_that_gateways_spend_are_an_amount_of_every_shape() {
+    for shape in [Shape::Flow, Shape::Allowance, Shape::Share] {
+        let bound = bound(&enforced(), &Circumstances { shape, parts: tokens(63), ..quiet() });
+        assert_eq!((bound.overshoot_bound, bound.overshoot_per_period, bound.unbounded), (Some(63.0), Some(0.0), false));
+        assert!(term(&bound, "parts").why.contains("63 of one budget"), "{bound:?}");
     }
 }
 

@@ -8,6 +8,7 @@ mod gone;
 mod holds;
 mod lease;
 mod never_more;
+mod parts;
 mod region;
 mod settlements;
 mod shares;

@@ -23,8 +23,10 @@ const SERIALS: u32 = 999_999_937;
 /// What becomes of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It has this part.
+    /// It has this new part.
     Part(Told),
+    /// It has this part still.
+    Again(Told),
     /// Nothing limits it.
     Everything,
     /// Nothing is left, or can be drawn.
@@ -34,11 +36,22 @@ pub(super) enum Said {
 }
 
 impl Said {
+    /// As it is counted.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Part(_) => "part",
+            Self::Again(_) => "again",
+            Self::Everything => "everything",
+            Self::None => "nothing",
+            Self::Forget => "forget",
+        }
+    }
+
     /// As an action on this bucket.
     pub fn of(self, id: BucketId) -> BucketAction {
         let strategy = match self {
             Self::Forget => return BucketAction { bucket_id: Some(id), bucket_action: Some(Action::AbandonAction(AbandonAction {})) },
-            Self::Part(told) => Strategy::TokenBucket(part(told)),
+            Self::Part(told) | Self::Again(told) => Strategy::TokenBucket(part(told)),
             Self::Everything => Strategy::BlanketRule(BlanketRule::AllowAll.into()),
             Self::None => Strategy::BlanketRule(BlanketRule::DenyAll.into()),
         };

@@ -5,6 +5,7 @@ use super::group::Group;
 use crate::clock::LocalClock;
 use crate::grpc::descriptors;
 use crate::http::Decider;
+use crate::metrics::GatewayMetrics;
 use envoy_types::pb::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_response::BucketAction;
 use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_usage_reports::BucketQuotaUsage;
@@ -29,17 +30,19 @@ type Attributes = BTreeMap<String, String>;
 pub(super) struct Buckets<D> {
     pub decider: Arc<D>,
     pub clock: LocalClock,
+    metrics: GatewayMetrics,
     groups: Mutex<BTreeMap<Attributes, Arc<Group>>>,
     gateways: AtomicU64,
 }
 
 impl<D: Decider> Buckets<D> {
-    pub fn new(decider: Arc<D>) -> Self {
-        Self { decider, clock: LocalClock::default(), groups: Mutex::default(), gateways: AtomicU64::new(0) }
+    pub fn new(decider: Arc<D>, metrics: GatewayMetrics) -> Self {
+        Self { decider, metrics, clock: LocalClock::default(), groups: Mutex::default(), gateways: AtomicU64::new(0) }
     }
 
     /// A gateway that has connected.
     pub fn gateway(self: &Arc<Self>) -> Gateway<D> {
+        self.metrics.connected();
         let number = self.gateways.fetch_add(1, Ordering::Relaxed);
         Gateway { number, buckets: self.clone(), domain: None, spends: BTreeMap::new() }
     }
@@ -88,14 +91,23 @@ impl<D: Decider> Gateway<D> {
         if !self.spends.contains_key(&attributes) && self.spends.len() >= MOST_BUCKETS {
             return Some(Said::Forget.of(id));
         }
-        let group = self.spends.entry(attributes.clone()).or_insert_with(|| self.buckets.group(attributes.clone())).clone();
+        let metrics = &self.buckets.metrics;
+        let begin = || {
+            metrics.bucket_begun();
+            self.buckets.group(attributes.clone())
+        };
+        let group = self.spends.entry(attributes.clone()).or_insert_with(begin).clone();
         let counts = (usage.num_requests_allowed, usage.num_requests_denied);
+        metrics.reported(counts.0, counts.1);
         let said = group.reported(&*self.buckets.decider, &self.buckets.clock, self.number, counts).await;
         if said == Some(Said::Forget) {
             self.spends.remove(&attributes);
+            self.buckets.metrics.bucket_forgotten();
             self.buckets.leave(group);
         }
-        said.map(|said| said.of(id))
+        let said = said?;
+        self.buckets.metrics.told(said.word());
+        Some(said.of(id))
     }
 }
 
@@ -110,6 +122,7 @@ fn attributes_of(domain: &str, id: &BucketId) -> Option<Attributes> {
 impl<D: Decider> Drop for Gateway<D> {
     /// What it has ends by itself, and is settled then.
     fn drop(&mut self) {
+        self.buckets.metrics.gone(self.spends.len());
         for group in std::mem::take(&mut self.spends).into_values() {
             let (buckets, number) = (self.buckets.clone(), self.number);
             tokio::spawn(async move {

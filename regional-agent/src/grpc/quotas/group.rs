@@ -79,7 +79,7 @@ impl Group {
         match spender.next(now) {
             Next::Nothing if sharing.unlimited => self.unlimited(decider, &mut sharing).await,
             Next::Nothing => None,
-            Next::Again(told) => Some(Said::Part(told)),
+            Next::Again(told) => Some(Said::Again(told)),
             Next::Draw { claim, beside } => self.draw(decider, clock, &mut sharing, gateway, claim, beside).await,
         }
     }
@@ -103,7 +103,8 @@ impl Group {
         beside: u64,
     ) -> Option<Said> {
         let now = clock.now();
-        let (left, within) = match self.look(decider).await {
+        let limits = self.look(decider).await;
+        let (left, within) = match limits.as_deref().map(standing) {
             Ok(Standing::Unlimited) => {
                 sharing.unlimited = true;
                 return Some(Said::Everything);
@@ -111,6 +112,10 @@ impl Group {
             Ok(Standing::Left(left, within)) => (left, within),
             Ok(Standing::NotAhead) | Err(_) => (0, Duration::ZERO),
         };
+        // until the bound says so the gateway does what it is configured to do without an assignment
+        if !within.is_zero() && limits.is_ok_and(|limits| !decider.may_assign(&limits)) {
+            return sharing.spenders.get_mut(&gateway)?.again(now).map(Said::Again);
+        }
         let share = sharing.share_of(gateway, left.saturating_sub(beside), now).min(claim);
         let taken = match within.is_zero() {
             true => None,
@@ -118,7 +123,7 @@ impl Group {
         };
         let spender = sharing.spenders.get_mut(&gateway)?;
         // what it still has is better than nothing
-        let Some((drawn, requests)) = taken else { return spender.again(now).map(Said::Part).or(Some(Said::None)) };
+        let Some((drawn, requests)) = taken else { return spender.again(now).map(Said::Again).or(Some(Said::None)) };
         let (told, before) = spender.given(now, drawn, requests, beside, now.after(within));
         if let Some(before) = before {
             settle(decider, before).await;
@@ -145,14 +150,13 @@ impl Group {
 
     /// Of a bucket that nothing limited: the same again, if that is still so. Nobody is to be refused after a pause.
     async fn unlimited<D: Decider>(&self, decider: &D, sharing: &mut Sharing) -> Option<Said> {
-        sharing.unlimited = matches!(self.look(decider).await, Ok(Standing::Unlimited));
+        sharing.unlimited = matches!(self.look(decider).await.as_deref().map(standing), Ok(Standing::Unlimited));
         sharing.unlimited.then_some(Said::Everything)
     }
 
     /// Takes nothing.
-    async fn look<D: Decider>(&self, decider: &D) -> Result<Standing, DecideError> {
-        let one = decider.decide(&self.request(Some(MicroTokens::ZERO), None, None)).await?;
-        Ok(standing(&one.limits))
+    async fn look<D: Decider>(&self, decider: &D) -> Result<Vec<PolicyDecision>, DecideError> {
+        Ok(decider.decide(&self.request(Some(MicroTokens::ZERO), None, None)).await?.limits)
     }
 
     fn request(&self, cost: Option<MicroTokens>, times: Option<u64>, reserve: Option<Duration>) -> Request {

@@ -16,6 +16,7 @@ mod buckets;
 mod group;
 
 use crate::http::Decider;
+use crate::metrics::GatewayMetrics;
 use buckets::{Buckets, Gateway};
 pub(super) use buckets::{LONGEST_ID, MOST_BUCKETS};
 use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_service_server::RateLimitQuotaService;
@@ -33,8 +34,8 @@ pub(super) struct Quotas<D: Decider> {
 
 impl<D: Decider> Quotas<D> {
     /// For gateways that spend what `decider` lets them draw; their streams end when `closing` is cancelled.
-    pub fn new(decider: Arc<D>, closing: CancellationToken) -> Self {
-        Self { buckets: Arc::new(Buckets::new(decider)), closing }
+    pub fn new(decider: Arc<D>, metrics: GatewayMetrics, closing: CancellationToken) -> Self {
+        Self { buckets: Arc::new(Buckets::new(decider, metrics)), closing }
     }
 }
 
