@@ -105,6 +105,9 @@ pub struct DevArgs {
     /// Built-in sample load
     #[arg(long, value_name = "KIND", default_value = "none")]
     pub traffic: Traffic,
+    /// Send spans of every request to this collector (OTLP over HTTP)
+    #[arg(long, value_name = "URL", value_parser = collector)]
+    pub traces: Option<String>,
 }
 
 /// Built-in sample load of `quorate dev`.
@@ -522,6 +525,10 @@ impl FromStr for AttributeList {
         }
         Ok(Self(attributes))
     }
+}
+
+fn collector(text: &str) -> Result<String, String> {
+    text::collector(text).map_err(|error| error.to_string())
 }
 
 fn coordinators(text: &str) -> Result<u16, String> {

@@ -9,6 +9,7 @@ mod load;
 mod policies;
 mod roles;
 mod table;
+mod telemetry;
 
 use arguments::{ClusterCommand, Command, CommandLine};
 use clap::{CommandFactory, Parser};

@@ -1,14 +1,12 @@
 //! One coordinator or one agent in this process, until it is told to stop.
 
 use crate::config_file;
+use crate::telemetry::{Service, Telemetry};
 use anyhow::Context;
 use quorate_agent::server::Agent;
 use quorate_coordinator::server::Coordinator;
-use quorate_shared::settings::{LogFormat, LogLevel, LogSettings};
-use std::io::IsTerminal;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// Runs one coordinator node until it is told to stop.
 ///
@@ -16,7 +14,8 @@ use tracing_subscriber::EnvFilter;
 /// The configuration's mistakes, why the node does not start, or why it had to end.
 pub async fn coordinator(config: &Path) -> anyhow::Result<()> {
     let config = config_file::coordinator(config)?;
-    log_to_stderr(&config.log);
+    let service = Service { name: "quorate-coordinator", instance: config.node.to_string() };
+    let telemetry = Telemetry::begin(&config.log, config.traces.as_ref(), service)?;
     let node = Coordinator::start(config).await?;
     println!("ready: coordinator at http://{}", node.local_addr());
     let failed = tokio::select! {
@@ -24,6 +23,7 @@ pub async fn coordinator(config: &Path) -> anyhow::Result<()> {
         reason = node.failed() => Some(reason),
     };
     node.shutdown().await;
+    telemetry.end().await;
     match failed {
         None => Ok(()),
         Some(reason) => anyhow::bail!("the node cannot go on: {reason}"),
@@ -36,11 +36,13 @@ pub async fn coordinator(config: &Path) -> anyhow::Result<()> {
 /// The configuration's mistakes, or why the agent does not start.
 pub async fn agent(config: &Path) -> anyhow::Result<()> {
     let config = config_file::agent(config)?;
-    log_to_stderr(&config.log);
+    let service = Service { name: "quorate-agent", instance: config.name.clone() };
+    let telemetry = Telemetry::begin(&config.log, config.traces.as_ref(), service)?;
     let agent = Agent::start(config).await?;
     println!("ready: agent at http://{}{}", agent.address(), and_grpc(&agent));
     told_to_stop().await?;
     agent.shutdown().await;
+    telemetry.end().await;
     Ok(())
 }
 
@@ -55,31 +57,5 @@ pub async fn told_to_stop() -> anyhow::Result<()> {
     tokio::select! {
         interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for Ctrl-C"),
         _ = terminate.recv() => Ok(()),
-    }
-}
-
-/// Sends the log to standard error, with colours only where somebody sees them. `RUST_LOG` overrides the level.
-pub fn log_to_stderr(settings: &LogSettings) {
-    let fallback = || EnvFilter::new(filter_of(settings.level));
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| fallback());
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    let set = match settings.format {
-        LogFormat::Json => log.json().try_init(),
-        LogFormat::Text => log.try_init(),
-    };
-    if let Err(error) = set {
-        eprintln!("warning: the log stays off: {error}");
-    }
-}
-
-/// At `info` the library beneath the replicated log would tell each of its steps, and at `error`
-/// it calls it one that a node ends while another sends to it.
-fn filter_of(level: LogLevel) -> &'static str {
-    match level {
-        LogLevel::Error => "error,openraft=off",
-        LogLevel::Warn => "warn",
-        LogLevel::Info => "info,openraft=warn",
-        LogLevel::Debug => "debug",
-        LogLevel::Trace => "trace",
     }
 }

@@ -16,13 +16,14 @@
 //! | `tokens` | none | who may call: `{name, role, sha256}`, for an agent also `region` |
 //! | `peer-token-file` | none | holds the token that this node shows to the others |
 //! | `log` | text, info | `{format = "text" or "json", level = "error" … "trace"}` |
+//! | `traces` | none | `{endpoint = "http://127.0.0.1:4318", sample = "1%"}`: spans, to a collector that takes OTLP over HTTP |
 //!
 //! Without tokens anybody may do anything, so such a node listens on loopback only.
 
 use quorate_shared::heartbeat::LONGEST_LEASE;
 use quorate_shared::located::{Fields, Located, Mistake, Node, Once, Report};
 use quorate_shared::names::RegionName;
-use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, duration_in};
+use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, TraceSettings, duration_in};
 use quorate_shared::text;
 use quorate_shared::time::Drift;
 use std::collections::BTreeMap;
@@ -66,6 +67,8 @@ pub struct CoordinatorConfig {
     pub peer_token_file: Option<PathBuf>,
     /// How it logs.
     pub log: LogSettings,
+    /// Where it sends spans.
+    pub traces: Option<TraceSettings>,
 }
 
 /// One credential.
@@ -109,6 +112,7 @@ const FIELDS: &[&str] = &[
     "tokens",
     "peer-token-file",
     "log",
+    "traces",
 ];
 
 impl CoordinatorConfig {
@@ -129,6 +133,7 @@ impl CoordinatorConfig {
             tokens: Vec::new(),
             peer_token_file: None,
             log: LogSettings::default(),
+            traces: None,
         }
     }
 
@@ -171,6 +176,7 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let peer_token_file = fields.or("peer-token-file", None, |at| settings::path(at).map(Some));
     let log = fields.or("log", LogSettings::default(), settings::log);
+    let traces = fields.or("traces", None, |at| settings::traces(at).map(Some));
 
     if let (Some(at), Some(listen), Some(tokens)) = (fields.optional("listen"), listen, &tokens) {
         settings::not_open_to_all(at, listen, !tokens.is_empty());
@@ -193,6 +199,7 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
         tokens: tokens?,
         peer_token_file: peer_token_file?,
         log: log?,
+        traces: traces?,
     })
 }
 

@@ -115,10 +115,11 @@ impl Forwarder {
     pub async fn forward(
         &self,
         (node, address): (u64, String),
-        request: Forwardable,
+        mut request: Forwardable,
         body: Bytes,
         timeout: Duration,
     ) -> Result<Response, ForwardError> {
+        quorate_traces::inject(&mut request.headers);
         let url = format!("http://{address}{}", request.path_and_query);
         let sent = self.client.request(request.method, url).headers(request.headers).header(HOP, self.node).timeout(timeout).body(body);
         let answered = async {

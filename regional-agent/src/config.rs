@@ -19,6 +19,7 @@
 //! | `legacy-headers` | `false` | `X-RateLimit-Limit`, `-Remaining` and `-Reset` too, for old clients |
 //! | `authz` | | how header fields of gateways are read ([`authz`]) |
 //! | `log` | text, info | `{format = "text" or "json", level = "error" … "trace"}` |
+//! | `traces` | none | `{endpoint = "http://127.0.0.1:4318", sample = "1%"}`: spans, to a collector that takes OTLP over HTTP |
 //!
 //! Without tokens anybody may call, so such an agent listens on loopback only.
 
@@ -28,7 +29,7 @@ use crate::fallback::OPEN_FOR;
 use crate::http::authz::Forwarding;
 use quorate_shared::located::{Located, Mistake, Node, Once, Report, Value};
 use quorate_shared::names::RegionName;
-use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, duration_in};
+use quorate_shared::settings::{self, LogSettings, Seen, TokenHash, TraceSettings, duration_in};
 use quorate_shared::text;
 use std::fmt;
 use std::net::SocketAddr;
@@ -84,6 +85,8 @@ pub struct AgentConfig {
     pub tokens: Vec<Caller>,
     /// How it logs.
     pub log: LogSettings,
+    /// Where it sends spans.
+    pub traces: Option<TraceSettings>,
 }
 
 /// Where a region's budgets are spent.
@@ -160,6 +163,7 @@ const FIELDS: &[&str] = &[
     "authz",
     "tokens",
     "log",
+    "traces",
 ];
 
 impl AgentConfig {
@@ -183,6 +187,7 @@ impl AgentConfig {
             authz: Forwarding::default(),
             tokens: Vec::new(),
             log: LogSettings::default(),
+            traces: None,
         }
     }
 
@@ -225,6 +230,7 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
     let authz = fields.or("authz", Forwarding::default(), authz::read);
     let tokens = fields.or("tokens", Vec::new(), tokens);
     let log = fields.or("log", LogSettings::default(), settings::log);
+    let traces = fields.or("traces", None, |at| settings::traces(at).map(Some));
 
     for (field, listen) in [("listen", listen), ("grpc-listen", grpc_listen.flatten())] {
         if let (Some(at), Some(listen), Some(tokens)) = (fields.optional(field), listen, &tokens) {
@@ -249,6 +255,7 @@ fn config(document: &Located<'_>) -> Option<AgentConfig> {
         authz: authz?,
         tokens: tokens?,
         log: log?,
+        traces: traces?,
     })
 }
 

@@ -3,6 +3,7 @@
 use quorate_shared::heartbeat::{Answer, Heartbeat};
 use quorate_shared::problem::Problem;
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -87,7 +88,9 @@ impl Coordinators {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().await.map_err(|e| unanswered(reason(&e)))?;
+        let mut context = HeaderMap::new();
+        quorate_traces::inject(&mut context);
+        let response = request.headers(context).send().await.map_err(|e| unanswered(reason(&e)))?;
         if response.status().is_success() {
             return response.json().await.map_err(|e| unanswered(reason(&e)));
         }

@@ -20,6 +20,8 @@ use quorate_shared::policy::{Limit, Shape};
 use quorate_shared::units::MicroTokens;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use tracing::field::Empty;
+use tracing::{Instrument, info_span};
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -168,7 +170,9 @@ pub(crate) const STORE_RETRY: Duration = Duration::from_secs(1);
 impl Decider for Region {
     async fn decide(&self, request: &Request) -> Result<Verdict, DecideError> {
         let begun = Instant::now();
-        let outcome = Region::decide(self, request).await;
+        let span = info_span!(target: quorate_traces::TARGET, "decide", quorate.region = %self.name(), quorate.decision = Empty);
+        let outcome = Region::decide(self, request).instrument(span.clone()).await;
+        span.record("quorate.decision", word_of(&outcome));
         self.metrics.decision(&outcome, begun.elapsed());
         outcome
     }
@@ -186,10 +190,6 @@ impl Decider for Region {
         self.store.holds(slot, attempt).await.unwrap_or(false)
     }
 
-    fn status(&self) -> AgentStatus {
-        Region::status(self)
-    }
-
     fn may_assign(&self, limits: &[PolicyDecision]) -> bool {
         let now = self.clock.now();
         let enforced = limits.iter().filter(|limit| limit.enforced);
@@ -202,6 +202,10 @@ impl Decider for Region {
             self.urge();
         }
         known
+    }
+
+    fn status(&self) -> AgentStatus {
+        Region::status(self)
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -236,7 +240,8 @@ impl Region {
             // drawn anew each time: what was charged for an answer that does not count stays charged
             let keep = keep_of(request, &question)?;
             last = matched;
-            let answer = self.store.decide(&question, &keep, until).await.map(|(said, sight)| {
+            let span = info_span!(target: quorate_traces::TARGET, "store", quorate.limits = question.charges.len());
+            let answer = self.store.decide(&question, &keep, until).instrument(span).await.map(|(said, sight)| {
                 self.saw(sight, basis.asked);
                 said
             });
@@ -404,6 +409,15 @@ fn keep_of(request: &Request, question: &Question) -> Result<Keep, DecideError> 
 fn most_settled(question: &Question) -> MicroTokens {
     let limits = question.charges.iter().filter(|charge| charge.enforced && !takes_slots(charge));
     limits.map(|charge| charge.limit.capacity().burst.max(charge.cost)).min().unwrap_or(MicroTokens(u64::MAX))
+}
+
+/// What a span says of an outcome.
+const fn word_of(outcome: &Result<Verdict, DecideError>) -> &'static str {
+    match outcome {
+        Ok(verdict) if verdict.allowed => "allow",
+        Ok(_) => "refuse",
+        Err(_) => "none",
+    }
 }
 
 pub(crate) fn takes_slots(charge: &Charge) -> bool {

@@ -21,6 +21,7 @@ use quorate_shared::time::LocalTime;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, info_span};
 
 /// Between two looks at whether demand for what is held here has changed.
 const LOOK: Duration = Duration::from_millis(50);
@@ -97,7 +98,8 @@ pub async fn keep_renewing(region: &Region, coordinators: &Coordinators, period:
                 note_failure(region, Err(e.into()));
             }
         }
-        let outcome = beat_once(region, coordinators).await;
+        let span = info_span!(target: quorate_traces::TARGET, "heartbeat", otel.kind = "client", quorate.region = %region.name);
+        let outcome = beat_once(region, coordinators).instrument(span).await;
         if matches!(outcome, Err(BeatError::Store(LeaseError::Store(_)))) {
             notice::tell(region, coordinators).await;
         }
@@ -205,9 +207,9 @@ async fn beat_once(region: &Region, coordinators: &Coordinators) -> Result<bool,
     }
     match answer.answer {
         Answer::Renewed(mut response) => {
+            region.state.lock().announcements.answered(&beat.parts);
             if let Some(book) = region.state.lock().book.as_ref() {
                 response.policies = response.policies.in_a_region_with(book.policies());
-            region.state.lock().announcements.answered(&beat.parts);
             }
             let foreign = region.state.lock().shelf.is_foreign_to(&response);
             if foreign {
@@ -232,9 +234,9 @@ async fn start_over(region: &Region, session: u64) -> BeatError {
         return e.into();
     }
     region.seat.lock().forget();
+    region.state.lock().announcements.forget();
     match region.open_session_with(Some(session), true).await {
         Ok(()) => BeatError::OtherCluster,
-    region.state.lock().announcements.forget();
         Err(e) => e.into(),
     }
 }

@@ -4,6 +4,7 @@
 use crate::located::{Fields, Located, Once, Value};
 use crate::names::PolicyName;
 use crate::text::{self, DurationText};
+use crate::units::PartsPerMillion;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -65,6 +66,29 @@ pub fn log(at: &Located<'_>) -> Option<LogSettings> {
     let levels = [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug, LogLevel::Trace].map(|l| (l.as_str(), l));
     let level = fields.or("level", LogLevel::default(), |at| at.word(&levels));
     Some(LogSettings { format: format?, level: level? })
+}
+
+/// Where spans are sent, and of how many requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSettings {
+    /// Base URL of an OpenTelemetry collector that takes OTLP over HTTP, without a slash at the end.
+    pub endpoint: String,
+    /// Of requests that come without a decision about their trace, the share that has spans.
+    pub sample: PartsPerMillion,
+}
+
+impl TraceSettings {
+    /// One request in a hundred.
+    pub const SAMPLE: PartsPerMillion = PartsPerMillion(10_000);
+}
+
+/// Reads `traces = {endpoint = "http://127.0.0.1:4318", sample = "1%"}`.
+pub fn traces(at: &Located<'_>) -> Option<TraceSettings> {
+    let fields = at.fields(&["endpoint", "sample"])?;
+    let endpoint = fields.required_as("endpoint", ", such as \"http://127.0.0.1:4318\"");
+    let endpoint = endpoint.and_then(|at| at.read("a URL, such as http://127.0.0.1:4318", text::collector));
+    let sample = fields.or("sample", TraceSettings::SAMPLE, |at| at.read("a share, such as 1%", text::share));
+    Some(TraceSettings { endpoint: endpoint?, sample: sample? })
 }
 
 /// What is kept of a bearer token: the SHA-256 of its bytes.

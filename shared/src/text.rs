@@ -257,6 +257,20 @@ pub fn host_and_port(text: &str) -> Result<String, Unreadable> {
     if port_is_one && is_host_name(host) { Ok(text.to_owned()) } else { refuse(right) }
 }
 
+/// Reads the base URL of a collector: scheme, host and port, and perhaps a path; without the slash at its end.
+///
+/// # Errors
+/// Another scheme, no port, or a host that is none.
+pub fn collector(text: &str) -> Result<String, Unreadable> {
+    let url = text.strip_suffix('/').unwrap_or(text);
+    let after = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let authority = after.map(|after| after.split('/').next().unwrap_or_default());
+    match authority.map(host_and_port) {
+        Some(Ok(_)) if url.bytes().all(|b| b.is_ascii_graphic()) => Ok(url.to_owned()),
+        _ => Err(Unreadable::new(text, "the URL of a collector", "write scheme, host and port, such as `http://127.0.0.1:4318`")),
+    }
+}
+
 /// RFC 1123, section 2.1: labels of letters, digits and inner hyphens; the last is not a number.
 fn is_host_name(text: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -415,6 +429,18 @@ mod tests {
             ("-1/s", "`-1` is not an amount of tokens: it cannot be negative"),
         ] {
             assert_eq!(told(rate(text)), format!("`{text}` is not a rate: {right}"));
+        }
+    }
+
+    #[test]
+    fn a_collector_has_a_scheme_a_host_and_a_port() {
+        for (text, read) in
+            [("http://127.0.0.1:4318", "http://127.0.0.1:4318"), ("https://otel.internal:443/a/", "https://otel.internal:443/a")]
+        {
+            assert_eq!(collector(text), Ok(read.to_owned()));
+        }
+        for text in ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://127.0.0.1", "http://:4318", "http://a:1/\n", ""] {
+            assert!(collector(text).is_err(), "{text}");
         }
     }
 

@@ -92,9 +92,9 @@ impl Agent {
         self
     }
 
-    /// Asks it.
-    pub(crate) async fn decide(&self, request: &CheckRequest) -> Result<Decision, Undecided> {
-        let mut response = self.post(&self.check).timeout(self.within).json(request).send().await?;
+    /// Asks it, in the trace that the request is part of.
+    pub(crate) async fn decide(&self, request: &CheckRequest, trace: HeaderMap) -> Result<Decision, Undecided> {
+        let mut response = self.post(&self.check).timeout(self.within).headers(trace).json(request).send().await?;
         let status = response.status();
         let mut fields = std::mem::take(response.headers_mut());
         let body = response.bytes().await?;

@@ -5,11 +5,14 @@ use crate::body::LimitedBody;
 use crate::refusal::Refusal;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderName, Request, Response};
 use quorate_shared::api::CheckRequest;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tower::{Layer, Service};
+
+/// What of a request reaches the agent beside the question.
+const TRACE: [&str; 2] = ["traceparent", "tracestate"];
 
 /// What happens to requests while no agent decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,10 +82,11 @@ where
         let mut ready = std::mem::replace(&mut self.inner, clone);
         let (parts, body) = request.into_parts();
         let question = (self.limits.question)(&parts);
+        let trace = trace_of(&parts.headers);
         let (agent, without_agent) = (self.limits.agent.clone(), self.limits.without_agent);
         Box::pin(async move {
             let decision = match question {
-                Some(question) => decide(&agent, &question, without_agent).await,
+                Some(question) => decide(&agent, &question, trace, without_agent).await,
                 None => pass(),
             };
             match decision {
@@ -97,8 +101,13 @@ where
     }
 }
 
-async fn decide(agent: &Agent, question: &CheckRequest, without_agent: WithoutAgent) -> Decision {
-    agent.decide(question).await.unwrap_or_else(|error| {
+/// W3C trace context: the agent's span and the service's have the same parent, whatever the service traces with.
+fn trace_of(headers: &HeaderMap) -> HeaderMap {
+    TRACE.iter().filter_map(|name| Some((HeaderName::from_static(name), headers.get(*name)?.clone()))).collect()
+}
+
+async fn decide(agent: &Agent, question: &CheckRequest, trace: HeaderMap, without_agent: WithoutAgent) -> Decision {
+    agent.decide(question, trace).await.unwrap_or_else(|error| {
         tracing::warn!(%error, "a request was not decided");
         match without_agent {
             WithoutAgent::Closed => Decision::Refuse(Refusal::without_agent()),

@@ -89,6 +89,21 @@ async fn what_is_allowed_is_served_and_says_how_the_limits_stand() {
 }
 
 #[tokio::test]
+async fn the_agent_is_asked_in_the_trace_of_the_request_and_told_nothing_else_of_it() {
+    let mut fake = agent(200, &[], ALLOWED).await;
+    let (routes, _) = service(Agent::new(&fake.url).unwrap(), WithoutAgent::Closed);
+    let traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let mut request = of_acme();
+    for (name, value) in [("traceparent", traced), ("tracestate", "a=1"), ("cookie", "mine")] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    send(&routes, request).await;
+    let (headers, _) = fake.asked.recv().await.unwrap();
+    assert_eq!((&headers["traceparent"], &headers["tracestate"]), (&traced.parse().unwrap(), &"a=1".parse().unwrap()));
+    assert!(!headers.contains_key("cookie") && !headers.contains_key("x-tenant"));
+}
+
+#[tokio::test]
 async fn nothing_is_asked_about_what_is_no_question() {
     let mut fake = agent(429, &[], REFUSED).await;
     let (routes, _) = service(Agent::new(&fake.url).unwrap(), WithoutAgent::Closed);

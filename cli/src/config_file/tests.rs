@@ -98,6 +98,17 @@ const COORDINATORS: &[Case] = &[
         ],
     ),
     (
+        "traces = \"http://127.0.0.1:4318\"",
+        &["1:10: /traces: expected a map with `endpoint`, `sample`, found the text `http://127.0.0.1:4318`"],
+    ),
+    (
+        "traces = { endpoint = \"127.0.0.1:4318\", sample = 0.5 }",
+        &[
+            "1:23: /traces/endpoint: `127.0.0.1:4318` is not the URL of a collector: write scheme, host and port, such as `http://127.0.0.1:4318`",
+            "1:50: /traces/sample: `0.5` is not a share: a share is written in percent: a half is `50%`",
+        ],
+    ),
+    (
         "log = { level = \"Info\" }",
         &["1:17: /log/level: expected `error`, `warn`, `info`, `debug` or `trace`, found `Info`; did you mean `info`?"],
     ),
@@ -159,13 +170,13 @@ const COORDINATORS: &[Case] = &[
     (
         "max-body = 1_000",
         &[
-            "1:1: /max-body: unknown key `max-body`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`",
+            "1:1: /max-body: unknown key `max-body`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
         ],
     ),
     (
         "a = 1979-05-27",
         &[
-            "1:1: /a: unknown key `a`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`",
+            "1:1: /a: unknown key `a`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
         ],
     ),
     ("= 1", &["1:1: cannot be read as TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`"]),

@@ -7,6 +7,7 @@ mod sample;
 use crate::arguments::{DevArgs, Traffic};
 use crate::load::traffic;
 use crate::roles;
+use crate::telemetry::{Service, Telemetry};
 use anyhow::{Context, bail, ensure};
 use quorate_agent::config::{AgentConfig, RedisConfig, StoreConfig};
 use quorate_agent::server::Agent;
@@ -14,7 +15,8 @@ use quorate_coordinator::config::CoordinatorConfig;
 use quorate_coordinator::documents;
 use quorate_coordinator::server::Coordinator;
 use quorate_shared::names::RegionName;
-use quorate_shared::settings::{LogLevel, LogSettings};
+use quorate_shared::settings::{LogLevel, LogSettings, TraceSettings};
+use quorate_shared::units::PartsPerMillion;
 use redis_server::RedisServer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,7 +47,9 @@ struct Dev {
 /// What does not start, and what to do about it.
 pub async fn run(args: DevArgs) -> anyhow::Result<()> {
     // that the first heartbeats find no leader is how every start goes
-    roles::log_to_stderr(&LogSettings { level: LogLevel::Error, ..LogSettings::default() });
+    let log = LogSettings { level: LogLevel::Error, ..LogSettings::default() };
+    let traces = args.traces.clone().map(|endpoint| TraceSettings { endpoint, sample: PartsPerMillion::WHOLE });
+    let telemetry = Telemetry::begin(&log, traces.as_ref(), Service { name: "quorate-dev", instance: "dev".to_owned() })?;
     let names: BTreeSet<&RegionName> = args.regions.iter().collect();
     ensure!(names.len() == args.regions.len(), "--regions names a region twice");
     let temporary = tempfile::tempdir().context("cannot make a temporary directory; name one by --data-dir")?;
@@ -60,6 +64,7 @@ pub async fn run(args: DevArgs) -> anyhow::Result<()> {
         Err(error) => Err(error),
     };
     dev.stop().await;
+    telemetry.end().await;
     outcome
 }
 

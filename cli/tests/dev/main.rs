@@ -1,11 +1,13 @@
 //! The commands against a whole system: `quorate dev` with one coordinator and one region.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
+mod collector;
 mod prometheus;
 mod secrecy;
 #[path = "../stub/mod.rs"]
 mod stub;
 mod system;
+mod traces;
 
 use serde_json::{Value, json};
 use stub::File;

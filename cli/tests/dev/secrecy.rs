@@ -1,5 +1,6 @@
 //! Who asks is nobody else's business: a subject is planted, and every output is searched for it.
 
+use crate::collector::Collector;
 use crate::system::Dev;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -89,9 +90,13 @@ async fn redis(dev: &Dev, command: &[&str]) -> Vec<u8> {
 async fn no_output_has_a_subject_in_clear() {
     let folder = tempfile::tempdir().expect("a folder");
     let (data, log) = (folder.path().join("data"), folder.path().join("log"));
+    let (collector, url) = Collector::listen().await;
     let dev = Dev::start_with(SET, |command| {
         let log = File::create(&log).expect("a file");
-        command.args(["--redis", "--data-dir", &data.display().to_string()]).env("RUST_LOG", "trace").stderr(Stdio::from(log));
+        command
+            .args(["--redis", "--data-dir", &data.display().to_string(), "--traces", &url])
+            .env("RUST_LOG", "trace")
+            .stderr(Stdio::from(log));
     })
     .await;
     ask(&dev).await;
@@ -105,7 +110,9 @@ async fn no_output_has_a_subject_in_clear() {
     let kept = redis(&dev, &["EVAL", DUMP, "0"]).await;
     let shown = String::from_utf8_lossy(&kept);
     assert!(shown.contains(":bucket:") && !holds_it(&kept), "{shown}");
-    dev.stop().await;
+    dev.end().await;
+    let spans = collector.bytes();
+    assert!(spans.len() > 1_000 && !holds_it(&spans), "{}", String::from_utf8_lossy(&spans));
     let log = std::fs::read(&log).expect("a log");
     assert!(log.len() > 10_000, "the log has every detail");
     let line = log.split(|byte| *byte == b'\n').find(|line| holds_it(line)).map(String::from_utf8_lossy);

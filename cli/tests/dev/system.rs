@@ -77,6 +77,12 @@ impl Dev {
         (answer.status().as_u16(), answer.text().await.expect("a body"))
     }
 
+    /// The same, in a trace.
+    pub async fn post_in_trace(&self, path: &str, traceparent: &str, body: String) -> u16 {
+        let request = self.client.post(format!("{}{path}", self.agent())).header("content-type", "application/json");
+        request.header("traceparent", traceparent).body(body).send().await.expect("an answer").status().as_u16()
+    }
+
     /// Runs a command against this system.
     pub async fn run(&self, arguments: &[&str]) -> Ran {
         quorate(&[arguments, &["--coordinator", &self.coordinator(), "--agent", &self.agent()]].concat()).await
@@ -93,6 +99,13 @@ impl Dev {
             assert!(start.elapsed() < PATIENCE, "{status}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Ends it as an operator does.
+    pub async fn end(mut self) {
+        let id = self.process.id().expect("it runs").to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await.expect("a command").success());
+        assert!(self.process.wait().await.expect("it ran").success());
     }
 
     pub async fn stop(mut self) {

@@ -19,6 +19,7 @@ use quorate_shared::units::MAX_EXACT;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tracing::{Instrument, info_span};
 
 /// A heartbeat is smaller than this: some 40,000 reports.
 const MAX_BYTES: usize = 8 << 20;
@@ -132,8 +133,8 @@ fn check_lengths(heartbeat: &Heartbeat) -> Result<(), Refusal> {
         ("/drained", heartbeat.drained.len(), MOST_REPORTS),
         ("/spent", heartbeat.spent.len(), MOST_SPENT),
         ("/windows", heartbeat.windows.len(), MAX_POLICIES),
-    ];
         ("/parts", heartbeat.parts.len(), MAX_POLICIES),
+    ];
     match lists.into_iter().find(|(_, length, most)| length > most) {
         Some((pointer, length, most)) => {
             Err(Refusal::invalid_request(pointer, format!("expected at most {most} in one heartbeat, not {length}")))
@@ -172,7 +173,8 @@ async fn propose(app: &App, heartbeat: Heartbeat, date: (Office, LeaderTime)) ->
     for _ in 0..ATTEMPTS {
         let Some((office, at)) = date else { break };
         let stamped = app.node.read(|ledger| ledger.stamp(heartbeat.clone(), office, at));
-        outcome = app.node.propose(Command::Heartbeat(Box::new(stamped))).await;
+        let span = info_span!(target: quorate_traces::TARGET, "propose", quorate.region = %heartbeat.region);
+        outcome = app.node.propose(Command::Heartbeat(Box::new(stamped))).instrument(span).await;
         if !matches!(outcome, Ok(Outcome::WrongOffice) | Err(ProposeError::NotLeader { leader: None })) {
             break;
         }

@@ -67,6 +67,7 @@ use axum::routing::{get, post, put};
 use claims::Claims;
 use events::Events;
 use lately::Lately;
+use quorate_traces::TracedLayer;
 use refusal::Refusal;
 use shed::Room;
 use std::sync::Arc;
@@ -157,6 +158,7 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/openapi.json", get(openapi::document))
         .layer(middleware::map_response(uncached))
         .layer(middleware::from_fn(in_time))
+        .layer(TracedLayer)
         .with_state(app.clone());
     api.merge(app.node.peer_routes())
         .fallback(page::file_or_not_found)

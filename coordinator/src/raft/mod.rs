@@ -16,6 +16,7 @@
 //! | `network`, `peer_routes`, `wire` | the other nodes |
 
 mod audit;
+mod awaited;
 mod data_dir;
 mod disk;
 mod errors;

@@ -106,6 +106,7 @@ impl RaftNode {
         if !self.is_confirmed().await {
             return Err(ProposeError::NotLeader { leader: None });
         }
+        let _waiting = self.state.awaited().begins(&command);
         let written = self.raft.client_write(Proposal(Arc::new(command)));
         match tokio::time::timeout(waited, written).await {
             Err(_) => Err(ProposeError::Unavailable { waited }),

@@ -1,6 +1,7 @@
 //! The replicated ledger: applied in memory, kept on disk as a snapshot now and then.
 
 use super::audit;
+use super::awaited::Awaited;
 use super::disk::{Disk, end_of};
 use super::format;
 use super::types::{Entry, LogId, Member, Membership, Proposal, Snapshot, SnapshotMeta, TypeConfig};
@@ -62,6 +63,7 @@ impl Applied {
 pub struct StateMachine {
     disk: Arc<Disk>,
     applied: Arc<RwLock<Applied>>,
+    awaited: Arc<Awaited>,
 }
 
 impl StateMachine {
@@ -69,7 +71,7 @@ impl StateMachine {
     /// openraft applies.
     pub fn open(disk: Arc<Disk>) -> io::Result<Self> {
         let applied = Arc::new(RwLock::new(Applied::load(&disk)?));
-        Ok(Self { disk, applied })
+        Ok(Self { disk, applied, awaited: Arc::default() })
     }
 
     /// The applied state, for reading.
@@ -77,9 +79,15 @@ impl StateMachine {
         &self.applied
     }
 
+    /// Who waits for what is to be applied.
+    pub fn awaited(&self) -> &Awaited {
+        &self.awaited
+    }
+
     /// Applies one entry, and takes it into the account.
     fn apply_one(&self, entry: Entry) -> io::Result<Outcome> {
         let (id, command) = (entry.log_id, command_of(&entry.payload));
+        let _span = self.awaited.applies(command.as_deref()).entered();
         let mut applied = self.applied.write();
         let outcome = applied.apply(id, entry.payload).map_err(unsupported)?;
         let (term, index) = (id.leader_id.term, id.index);

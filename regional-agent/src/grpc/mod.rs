@@ -25,6 +25,7 @@ use axum::body::Body;
 use axum::http::Response as HttpResponse;
 use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
+use quorate_traces::TracedLayer;
 use quotas::Quotas;
 use rls::Rls;
 use std::any::Any;
@@ -56,7 +57,7 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: &FrontDoor, closing: Cancel
     if let Some(reflection) = reflection::service() {
         routes = routes.add_service(reflection);
     }
-    routes.into_axum_router().layer(CatchPanicLayer::custom(panicked))
+    routes.into_axum_router().layer(CatchPanicLayer::custom(panicked)).layer(TracedLayer)
 }
 
 fn authorized(callers: Callers) -> impl FnMut(Request<()>) -> Result<Request<()>, Status> + Clone {

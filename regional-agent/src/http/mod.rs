@@ -50,6 +50,7 @@ use quorate_shared::api::{
 };
 use quorate_shared::problem::Problem;
 use quorate_shared::units::{MicroTokens, PartsPerMillion};
+use quorate_traces::TracedLayer;
 use read::Check;
 use replays::{Outcome, Replays};
 use std::sync::{Arc, Once};
@@ -73,10 +74,10 @@ pub trait Decider: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// The region as this agent sees it.
     /// True once the coordinators know that gateways spend parts of these limits by themselves; until then they are told.
     fn may_assign(&self, limits: &[PolicyDecision]) -> bool;
 
+    /// The region as this agent sees it.
     fn status(&self) -> AgentStatus;
 
     /// What is missing before requests are decided as they should be, if anything is.
@@ -147,6 +148,7 @@ pub fn router<D: Decider>(decider: Arc<D>, settings: FrontDoor) -> Router {
         .fallback(problems::not_found)
         .method_not_allowed_fallback(problems::method_not_allowed)
         .layer(CatchPanicLayer::custom(problems::panicked))
+        .layer(TracedLayer)
         .with_state(door)
 }
 

@@ -33,15 +33,23 @@ enum Others {
 }
 
 /// The import rules of docs/architecture.md.
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
     Rule { package: "quorate-shared", ours: &[], others: Others::Only(&["serde", "thiserror", "blake3", "chrono", "chrono-tz", "utoipa"]) },
     Rule { package: "quorate-ledger", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
     Rule { package: "quorate-limiter", ours: &["quorate-shared"], others: Others::Only(&["serde", "thiserror"]) },
-    Rule { package: "quorate-coordinator", ours: &["quorate-shared", "quorate-ledger"], others: Others::AllBut(&["redis"]) },
-    Rule { package: "quorate-agent", ours: &["quorate-shared", "quorate-limiter"], others: Others::AllBut(&["openraft", "redb"]) },
+    Rule {
+        package: "quorate-coordinator",
+        ours: &["quorate-shared", "quorate-traces", "quorate-ledger"],
+        others: Others::AllBut(&["redis"]),
+    },
+    Rule {
+        package: "quorate-agent",
+        ours: &["quorate-shared", "quorate-traces", "quorate-limiter"],
+        others: Others::AllBut(&["openraft", "redb"]),
+    },
     Rule {
         package: "quorate",
-        ours: &["quorate-shared", "quorate-coordinator", "quorate-agent"],
+        ours: &["quorate-shared", "quorate-traces", "quorate-coordinator", "quorate-agent"],
         others: Others::AllBut(&["openraft", "redis", "redb"]),
     },
     Rule {
@@ -49,6 +57,7 @@ const RULES: [Rule; 9] = [
         ours: &["quorate-shared", "quorate-ledger", "quorate-limiter"],
         others: Others::Only(&["serde", "thiserror"]),
     },
+    Rule { package: "quorate-traces", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
     Rule { package: "quorate-tower", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
     Rule { package: "quorate-faults", ours: &["quorate-shared"], others: Others::AllBut(&["openraft", "redis", "redb"]) },
 ];

@@ -11,11 +11,13 @@ use super::wire::unreadable;
 use crate::store::StoreError;
 use parking_lot::Mutex;
 use quorate_limiter::follower::Sight;
+use quorate_traces::Joined;
 use redis::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span, info_span};
 
 /// Questions in one batch at most: a longer one would keep the Redis from others.
 const MOST_QUESTIONS: usize = 64;
@@ -50,6 +52,7 @@ struct Waiting {
     asked: Asked,
     until: Instant,
     answer: oneshot::Sender<Answer>,
+    span: Span,
 }
 
 impl Waiting {
@@ -135,7 +138,7 @@ impl Batches {
         let (answer, answered) = oneshot::channel();
         let takes_off = {
             let mut queue = self.queue.lock();
-            queue.waiting.push_back(Waiting { asked, until, answer });
+            queue.waiting.push_back(Waiting { asked, until, answer, span: Span::current() });
             queue.takes_off()
         };
         if takes_off {
@@ -148,6 +151,7 @@ impl Batches {
     /// Sends one batch.
     async fn send(&self, batch: Vec<Waiting>) {
         let Some(until) = batch.iter().map(|waiting| waiting.until).max() else { return };
+        let span = span_of(&batch);
         let (asked, answers): (Vec<Asked>, Vec<_>) = batch.into_iter().map(|waiting| (waiting.asked, waiting.answer)).unzip();
         let mark = self.link.mark();
         let script = if asked.iter().all(Asked::is_of_buckets) { &self.scripts.decide_buckets } else { &self.scripts.decide };
@@ -156,13 +160,23 @@ impl Batches {
             let write = |command: &mut redis::Cmd| questions::write(command, &self.lease, &known, &asked);
             session.evaluate(&self.scripts, script, write).await
         });
-        let said = tokio::time::timeout_at(until.into(), sending).await.unwrap_or(Err(StoreError::Timeout));
+        let said = tokio::time::timeout_at(until.into(), sending).instrument(span).await.unwrap_or(Err(StoreError::Timeout));
         let said = split(said, answers.len());
         for (answer, said) in answers.into_iter().zip(said) {
             // who has given up needs none
             let _ = answer.send(said);
         }
     }
+}
+
+/// A child of what asked first, linked to all that ask.
+fn span_of(batch: &[Waiting]) -> Span {
+    let mut asking = Joined::default();
+    batch.iter().for_each(|waiting| asking.add(&waiting.span));
+    let questions = batch.len();
+    asking.parent(|first| {
+        info_span!(target: quorate_traces::TARGET, parent: first, "batch", otel.kind = "client", db.system.name = "redis", db.operation.batch.size = questions)
+    })
 }
 
 /// What is said to each of so many questions.
