@@ -146,7 +146,7 @@ impl World {
     fn settle(&mut self, side: usize, over: Option<Over<u128>>) {
         let Some(over) = over else { return };
         let region = &mut self.sides[side].region;
-        region.store.settle_hold(region.now, HoldId::from_bits(over.hold), tokens(over.used));
+        region.store.settle_hold(region.now, HoldId::from_bits(over.hold), tokens(over.used), None);
     }
 
     /// By how much the worst interval exceeds the limit, in micro-tokens.
