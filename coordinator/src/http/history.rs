@@ -41,7 +41,7 @@ struct History {
 }
 
 /// Every kept version: who wanted it, when, why, and what it changed. With `?version=` the whole set of that one.
-#[utoipa::path(get, path = "/v1/policies/history", tag = "policies", params(("version" = Option<u64>, Query, description = "This one, whole."), ("format" = Option<String>, Query, pattern = "^(json|yaml)$", description = "`json` or `yaml`.")), responses((status = 200, content((Object = "application/json"), (String = "application/yaml")), description = "Every kept version, or one of them whole."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/policies/history", tag = "policies", params(("version" = Option<u64>, Query, description = "This one, whole."), ("format" = Option<String>, Query, pattern = "^(json|yaml)$", description = "`json` or `yaml`.")), responses((status = 200, content((Object = "application/json"), (Object = "application/yaml")), description = "Every kept version, or one of them whole."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
     let query: HistoryQuery = body::query(&uri)?;
     if let Some(version) = query.version {

@@ -71,7 +71,7 @@ struct ShowQuery {
 }
 
 /// The newest set: JSON with its versions, or YAML.
-#[utoipa::path(get, path = "/v1/policies", tag = "policies", params(("format" = Option<String>, Query, pattern = "^(json|yaml)$", description = "`json` or `yaml`.")), responses((status = 200, content((Object = "application/json"), (String = "application/yaml")), description = "The set with its versions; YAML if that is asked for."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
+#[utoipa::path(get, path = "/v1/policies", tag = "policies", params(("format" = Option<String>, Query, pattern = "^(json|yaml)$", description = "`json` or `yaml`.")), responses((status = 200, content((Object = "application/json"), (Object = "application/yaml")), description = "The set with its versions; YAML if that is asked for."), (status = "default", body = Problem, content_type = "application/problem+json", description = "Why not.")))]
 pub async fn show(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Result<Response, Refusal> {
     let query: ShowQuery = body::query(&uri)?;
     let (set, versions) = app.node.read(|ledger| (ledger.newest_policies().clone(), Versions::of(ledger)));
