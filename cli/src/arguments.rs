@@ -1,5 +1,9 @@
 //! What can be written after `quorate`, and what it means. Nothing is done here.
 
+mod cluster;
+
+pub use cluster::{AddArgs, ClearAlarmArgs, ClusterCommand, LeadArgs, LeaseArgs, RemoveArgs, RestoreArgs, SnapshotArgs};
+
 use crate::load::shape::Shape;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -354,68 +358,6 @@ pub struct BudgetsArgs {
     /// How to show them.
     #[command(flatten)]
     pub view: ViewArgs,
-}
-
-/// `quorate cluster`.
-#[derive(Debug, Subcommand)]
-pub enum ClusterCommand {
-    /// Show leader, members and how far each has come
-    Status(ViewArgs),
-    /// Let grants go on of budgets of which an internal check failed; exit status 1 if one fails it still
-    ClearAlarm(ClearAlarmArgs),
-    /// Change how long a region may go on without being heard
-    Lease(LeaseArgs),
-    /// Write what is to be kept outside of the cluster: policy sets, and the key of subjects
-    Snapshot(SnapshotArgs),
-    /// Let a newly founded cluster go on from a snapshot
-    Restore(RestoreArgs),
-}
-
-/// `quorate cluster snapshot`.
-#[derive(Clone, Debug, Args)]
-pub struct SnapshotArgs {
-    /// Where to write it, readable by its owner alone; a file that is there is not replaced
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-}
-
-/// `quorate cluster restore`.
-#[derive(Clone, Debug, Args)]
-pub struct RestoreArgs {
-    /// What `quorate cluster snapshot` wrote
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Why, for the log
-    #[arg(long, value_name = "TEXT")]
-    pub why: Option<String>,
-}
-
-/// `quorate cluster lease`.
-#[derive(Clone, Debug, Args)]
-pub struct LeaseArgs {
-    /// From 1s to 1min
-    #[arg(value_name = "LENGTH")]
-    pub lease: String,
-    /// Why, for the log
-    #[arg(long, value_name = "TEXT")]
-    pub why: Option<String>,
-}
-
-/// `quorate cluster clear-alarm`.
-#[derive(Clone, Debug, Args)]
-pub struct ClearAlarmArgs {
-    /// Only those of this policy
-    #[arg(long, value_name = "NAME")]
-    pub policy: Option<String>,
-    /// Only the one of this subject, by its hash
-    #[arg(long, value_name = "HASH")]
-    pub subject: Option<String>,
-    /// Why, for the log
-    #[arg(long, value_name = "TEXT")]
-    pub why: Option<String>,
-    /// Print the answer as it came
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// `quorate load`.

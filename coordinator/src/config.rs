@@ -8,6 +8,7 @@
 //! | `members` | | every node's number and address, the same on each: 1, 3 or 5 |
 //! | `advertise` | own entry of `members` | where the others reach this node |
 //! | `data-dir` | | what must survive a restart |
+//! | `join` | false | this node waits to be added to a cluster: `members` are then itself and any that are there |
 //! | `lease` | `5s` | how long a region may go on without being heard; 1s to 1min |
 //! | `drift-ppm` | 1000 | largest ratio between two clocks, less 1; up to 100000 |
 //! | `election-timeout` | `600ms` | silence of the leader after which a follower stands; 200ms to 10s |
@@ -50,6 +51,8 @@ pub struct CoordinatorConfig {
     pub data_dir: PathBuf,
     /// Every node of the cluster when it is founded, with its host and port, this one among them.
     pub members: BTreeMap<u64, String>,
+    /// True if it waits to be added to a cluster that there is: then `members` are itself and any of that cluster.
+    pub join: bool,
     /// How long a region may go on without being heard.
     pub lease: Duration,
     /// The largest ratio between two clocks.
@@ -104,6 +107,7 @@ const FIELDS: &[&str] = &[
     "advertise",
     "data-dir",
     "members",
+    "join",
     "lease",
     "drift-ppm",
     "election-timeout",
@@ -125,6 +129,7 @@ impl CoordinatorConfig {
             advertise: members.get(&node).cloned().unwrap_or_else(|| listen.to_string()),
             data_dir: data_dir.into(),
             members,
+            join: false,
             lease: LEASE,
             drift: Drift::DEFAULT,
             election_timeout: ELECTION_TIMEOUT,
@@ -165,7 +170,8 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
     let listen = fields.required_as("listen", ", such as \"127.0.0.1:7101\"").and_then(|at| at.read("an address", text::socket_address));
     let data_dir = fields.required("data-dir").and_then(settings::path);
     let members_at = fields.required_as("members", ", such as { 1 = \"10.0.0.1:7101\" }: every node, this one among them");
-    let members = members_at.and_then(members);
+    let join = fields.or("join", false, Located::bool);
+    let members = members_at.and_then(|at| members(at, join.unwrap_or_default()));
     let advertise = fields.optional("advertise").map(|at| (at, at.read("a host and a port", text::host_and_port)));
     let lease = fields.or("lease", LEASE, duration_in(Duration::from_secs(1)..=LONGEST_LEASE));
     let drift = fields.or("drift-ppm", Drift::DEFAULT, drift);
@@ -191,6 +197,7 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
         advertise: advertise?,
         data_dir: data_dir?,
         members: members?,
+        join: join?,
         lease: lease?,
         drift: drift?,
         election_timeout: election_timeout?,
@@ -203,8 +210,8 @@ fn config(document: &Located<'_>) -> Option<CoordinatorConfig> {
     })
 }
 
-/// 1, 3 or 5 nodes, each at an address of its own.
-fn members(at: &Located<'_>) -> Option<BTreeMap<u64, String>> {
+/// 1, 3 or 5 nodes, each at an address of its own; of one that joins, itself and others.
+fn members(at: &Located<'_>, join: bool) -> Option<BTreeMap<u64, String>> {
     let mut members = BTreeMap::new();
     let mut addresses = Once::default();
     let entries = at.entries("a map of numbers to addresses, such as { 1 = \"10.0.0.1:7101\" }")?;
@@ -217,7 +224,10 @@ fn members(at: &Located<'_>) -> Option<BTreeMap<u64, String>> {
             members.insert(number, address);
         }
     }
-    if !matches!(count, 1 | 3 | 5) {
+    if join && count < 2 {
+        at.refuse("a node that joins a cluster must know another node of it");
+    }
+    if !join && !matches!(count, 1 | 3 | 5) {
         at.refuse(format!("{count} members; 1, 3 or 5, so that a majority is left when one or two fail"));
     }
     (members.len() == count && count > 0).then_some(members)

@@ -175,6 +175,7 @@ fn settings(config: CoordinatorConfig, peer_token: Option<String>) -> RaftSettin
         heartbeat: timeout / 4,
         election_timeout: (timeout, timeout * 4 / 3),
         peer_token,
+        join: config.join,
         ..RaftSettings::new(config.node, config.advertise, config.members, config.data_dir)
     }
 }

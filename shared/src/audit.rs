@@ -85,6 +85,8 @@ pub enum AuditKind {
     AlarmsCleared,
     /// An internal check failed: nothing is granted of the budget.
     CheckFailed,
+    /// Somebody ordered that the members of the cluster, or its leader, be others.
+    MembersOrdered,
     /// The members of the cluster are others.
     MembersChanged,
     /// A region opened a session.
@@ -105,7 +107,7 @@ pub enum AuditKind {
 
 impl AuditKind {
     /// All that this program writes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Founded,
         Self::LevelRaised,
         Self::PoliciesChanged,
@@ -116,6 +118,7 @@ impl AuditKind {
         Self::LeaseChanged,
         Self::AlarmsCleared,
         Self::CheckFailed,
+        Self::MembersOrdered,
         Self::MembersChanged,
         Self::SessionBegan,
         Self::LeaseEnded,
@@ -137,6 +140,7 @@ impl AuditKind {
             Self::LeaseChanged => "lease-changed",
             Self::AlarmsCleared => "alarms-cleared",
             Self::CheckFailed => "check-failed",
+            Self::MembersOrdered => "members-ordered",
             Self::MembersChanged => "members-changed",
             Self::SessionBegan => "session-began",
             Self::LeaseEnded => "lease-ended",

@@ -7,6 +7,7 @@ pub mod check;
 pub mod explain;
 pub mod history;
 pub mod lease;
+pub mod members;
 pub mod policy;
 pub mod top;
 pub mod validate;

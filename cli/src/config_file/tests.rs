@@ -170,13 +170,13 @@ const COORDINATORS: &[Case] = &[
     (
         "max-body = 1_000",
         &[
-            "1:1: /max-body: unknown key `max-body`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
+            "1:1: /max-body: unknown key `max-body`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `join`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
         ],
     ),
     (
         "a = 1979-05-27",
         &[
-            "1:1: /a: unknown key `a`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
+            "1:1: /a: unknown key `a`; known here: `node`, `listen`, `advertise`, `data-dir`, `members`, `join`, `lease`, `drift-ppm`, `election-timeout`, `policies`, `backup`, `tokens`, `peer-token-file`, `log`, `traces`",
         ],
     ),
     ("= 1", &["1:1: cannot be read as TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`"]),

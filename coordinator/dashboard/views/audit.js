@@ -10,7 +10,7 @@ import { date, number } from '../units.js';
 const AGAIN_MS = 5_000;
 const PAGE = 50;
 const FILTERS = ['kind', 'policy', 'region', 'subject'];
-const KINDS = ['policies-changed', 'policies-active', 'members-changed', 'lease-changed', 'fence-ordered', 'region-fenced', 'restored', 'founded', 'level-raised', 'alarms-cleared', 'check-failed', 'session-began', 'lease-ended', 'granted', 'units-granted', 'gap'];
+const KINDS = ['policies-changed', 'policies-active', 'members-ordered', 'members-changed', 'lease-changed', 'fence-ordered', 'region-fenced', 'restored', 'founded', 'level-raised', 'alarms-cleared', 'check-failed', 'session-began', 'lease-ended', 'granted', 'units-granted', 'gap'];
 
 /** @param {{route: import('../route.js').Route}} props */
 export function Audit({ route }) {

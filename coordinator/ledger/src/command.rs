@@ -8,6 +8,7 @@ use quorate_shared::time::{Drift, LeaderTime, WindowLabel};
 use quorate_shared::units::MicroTokens;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// One entry of the log.
@@ -73,6 +74,48 @@ pub enum Command {
         /// Who says so.
         by: Author,
     },
+    /// The operator's word that the coordinators are to be others. It changes nothing here, and is for the account: Raft's
+    /// own entries do not say who. Not below [`crate::level::MEMBERS_ORDERED`].
+    Members {
+        /// What.
+        order: MemberOrder,
+        /// Who says so.
+        by: Author,
+    },
+}
+
+/// What an operator does to the cluster of coordinators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MemberOrder {
+    /// A node is to be a member.
+    Add {
+        /// Its number.
+        node: u64,
+        /// Where the others reach it.
+        address: String,
+    },
+    /// A member is to be none any more.
+    Remove {
+        /// Its number.
+        node: u64,
+    },
+    /// Another is to lead.
+    Lead {
+        /// Its number; absent: whichever is best fit.
+        node: Option<u64>,
+    },
+}
+
+impl fmt::Display for MemberOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add { node, address } => write!(f, "add node {node} at {address}"),
+            Self::Remove { node } => write!(f, "remove node {node}"),
+            Self::Lead { node: Some(node) } => write!(f, "let node {node} lead"),
+            Self::Lead { node: None } => f.write_str("let another node lead"),
+        }
+    }
 }
 
 /// A heartbeat with the date of its stamp.

@@ -19,12 +19,16 @@
 //! |---|---|---|
 //! | 0 | | a ledger that was never raised: the rules of level 1 |
 //! | 1 | 0.1.0 | the first |
+//! | 2 | 0.1.0 | who changes the members is in the log |
 
 use crate::Ledger;
 use crate::command::Outcome;
 
 /// The newest level that this program knows.
-pub const LEVEL: u32 = 1;
+pub const LEVEL: u32 = 2;
+
+/// From this level on [`Command::Members`](crate::Command::Members) is proposed.
+pub const MEMBERS_ORDERED: u32 = 2;
 
 /// A level that this program does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

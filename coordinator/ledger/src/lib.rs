@@ -35,7 +35,7 @@ mod unit_plans;
 mod view;
 mod windows;
 
-pub use command::{Author, Command, Outcome, Plan, StampedHeartbeat, UnitPlan};
+pub use command::{Author, Command, MemberOrder, Outcome, Plan, StampedHeartbeat, UnitPlan};
 pub use journal::Note;
 pub use ledger::{Ledger, Violation};
 pub use policies::PolicyVersion;

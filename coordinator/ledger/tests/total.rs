@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test")]
 
 use proptest::prelude::*;
-use quorate_ledger::{Author, Command, Ledger, Outcome, Plan, StampedHeartbeat, UnitPlan};
+use quorate_ledger::{Author, Command, Ledger, MemberOrder, Outcome, Plan, StampedHeartbeat, UnitPlan};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
     Answer, ClockReport, Heartbeat, Holding, Number, ObservedSteps, Office, OpenWindow, PROTOCOL, Parts, Reading, Report, Spent, Stamp,
@@ -217,6 +217,7 @@ impl Draws {
     fn command(&mut self, newest: u64) -> Command {
         let by = self.author();
         match self.below(100) {
+            6 => Command::Members { order: MemberOrder::Remove { node: self.number() }, by },
             0 => Command::Fence { region: self.region(), by },
             1 => Command::Lease { lease: self.span(), by },
             2 => Command::ClearAlarm { policy: self.maybe(Self::policy), subject: None, by },

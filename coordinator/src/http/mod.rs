@@ -14,6 +14,7 @@
 //! | `views`, `budgets`, `explain` | regions, bound, cluster; budgets; those of one request |
 //! | `audit` | what happened |
 //! | `fence`, `alarms`, `lease` | what an operator says of a region, of a budget that failed a check, of `L` |
+//! | `members` | which nodes are of the cluster, and which leads |
 //! | `operator` | who gives a command, and why |
 //! | `what_if` | what each region could admit without some of them, or without coordinators |
 //! | `events`, `lately` | the stream that feeds the page; what has changed of late |
@@ -38,6 +39,7 @@ mod history;
 mod lately;
 mod leader;
 mod lease;
+mod members;
 pub mod openapi;
 mod operator;
 mod page;
@@ -150,6 +152,10 @@ pub fn router(app: &Arc<App>) -> Router {
         .route("/v1/regions/{region}/fence", post(fence::fence))
         .route("/v1/explain", post(explain::explain))
         .route("/v1/cluster/lease", post(lease::change))
+        .route("/v1/cluster/init", post(members::init))
+        .route("/v1/cluster/add", post(members::add))
+        .route("/v1/cluster/remove", post(members::remove))
+        .route("/v1/cluster/transfer-leader", post(members::transfer_leader))
         .route("/v1/cluster/restore", post(backup::restore))
         .route("/v1/budgets/alarm/clear", post(alarms::clear))
         .route("/healthz", get(health::alive))

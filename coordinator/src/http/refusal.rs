@@ -169,6 +169,11 @@ impl Refusal {
         }
     }
 
+    /// 409: the members of the cluster stay as they are.
+    pub fn members_stay(why: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "members-unchanged", "The members are as they were").detail(why)
+    }
+
     /// 412: the policy set that was to be replaced is not the newest.
     pub fn version_conflict(asked: &str, newest: u64) -> Self {
         let asked: String = asked.chars().take(64).collect();

@@ -108,6 +108,7 @@ impl Applied<'_> {
             (Command::Lease { lease, by }, Outcome::Done) => {
                 Some(AuditEvent { detail: format!("lease {}", DurationText(*lease)), ..ordered(AuditKind::LeaseChanged, by) })
             }
+            (Command::Members { order, by }, _) => Some(AuditEvent { detail: order.to_string(), ..ordered(AuditKind::MembersOrdered, by) }),
             (Command::ClearAlarm { policy, subject, by }, Outcome::AlarmsCleared { cleared, standing }) => Some(AuditEvent {
                 policy: policy.as_ref().map(ToString::to_string),
                 subject: subject.map(|subject| subject.to_string()),

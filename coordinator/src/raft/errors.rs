@@ -133,3 +133,85 @@ pub enum FormationError {
     #[error("this node has stopped: {0}")]
     Fatal(String),
 }
+
+/// Why the members of the cluster stay as they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemberError {
+    /// Only the leader changes them.
+    #[error("this node is not the leader")]
+    NotLeader,
+    /// The new node cannot be one.
+    #[error("node {node} at {address} cannot be added: {detail}")]
+    Unfit {
+        /// Which.
+        node: u64,
+        /// Where.
+        address: String,
+        /// Why.
+        detail: String,
+    },
+    /// There is a member of this number with another address or data directory.
+    #[error(
+        "node {node} is a member already, at {address} with the data directory that it had when it was added: a node that moved or lost its \
+         data is removed, and added under a number that was never used"
+    )]
+    Taken {
+        /// Which.
+        node: u64,
+        /// Where.
+        address: String,
+    },
+    /// Another member is there.
+    #[error("node {node} is the member at {address}")]
+    AddressTaken {
+        /// Which.
+        node: u64,
+        /// Where.
+        address: String,
+    },
+    /// There are as many as there may be.
+    #[error("the cluster has {most} members, the most that there may be; remove one first")]
+    TooMany {
+        /// So many.
+        most: usize,
+    },
+    /// There is no such member.
+    #[error("node {node} is not a member that votes")]
+    Unknown {
+        /// Which.
+        node: u64,
+    },
+    /// The leader does not remove itself.
+    #[error("node {node} leads; let another lead first: quorate cluster transfer-leader")]
+    Leads {
+        /// Which.
+        node: u64,
+    },
+    /// These do not answer, and would be needed.
+    #[error("no answer from node {}, without which nothing could be decided any more; start it first", list(nodes))]
+    Silent {
+        /// Which.
+        nodes: Vec<u64>,
+    },
+    /// There is nobody to lead.
+    #[error("no other node that votes answers")]
+    NoHeir,
+    /// Another change is under way.
+    #[error("another change of the members is under way; try again")]
+    Changing,
+    /// No outcome in time: it may be done now, later or never.
+    #[error(
+        "no majority of the coordinators answered within {waited:?}; the outcome is unknown: see `quorate cluster status`, and ask again"
+    )]
+    Unavailable {
+        /// How long the caller waited.
+        waited: Duration,
+    },
+    /// The node has stopped.
+    #[error("this node has stopped: {0}")]
+    Fatal(String),
+}
+
+fn list(nodes: &[u64]) -> String {
+    nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

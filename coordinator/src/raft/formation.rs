@@ -23,6 +23,8 @@ pub struct Candidate<'a> {
     pub identity: u64,
     /// The first members of the cluster, as it was told.
     pub members: &'a BTreeMap<u64, String>,
+    /// True if it waits to be added to a cluster that others form.
+    pub join: bool,
     /// Its log.
     pub log: &'a LogStore,
 }
@@ -60,7 +62,7 @@ impl Candidate<'_> {
             match self.judge(&answers)? {
                 Round::Exists => return Ok(()),
                 _ if !self.log.is_pristine() => return Ok(()),
-                Round::AllNew(members) if members.keys().min() == Some(&self.node) => return initialize(members, raft).await,
+                Round::AllNew(members) if !self.join && members.keys().min() == Some(&self.node) => return initialize(members, raft).await,
                 Round::AllNew(_) => tokio::time::sleep(ROUND).await,
                 Round::Awaits(silent) => {
                     if silent != awaited {
@@ -82,7 +84,7 @@ impl Candidate<'_> {
         if heard().any(|(_, answer)| !answer.pristine) {
             return Ok(Round::Exists);
         }
-        if let Some((peer, answer)) = heard().find(|(_, answer)| answer.members != *self.members) {
+        if let Some((peer, answer)) = heard().find(|(_, answer)| !self.join && answer.members != *self.members) {
             let (theirs, ours) = (list(&answer.members), list(self.members));
             return Err(FormationError::MembersDiffer { node: peer.target(), address: peer.address().to_owned(), theirs, ours });
         }

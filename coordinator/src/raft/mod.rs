@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `node` | the handle |
 //! | `settings`, `errors`, `status` | what goes in and comes out |
-//! | `formation` | how a cluster begins |
+//! | `formation`, `members` | how a cluster begins, and grows |
 //! | `office` | the leader's clock |
 //! | `types` | what openraft is told about our types |
 //! | `log_store`, `state_machine` | what openraft asks of us |
@@ -23,6 +23,7 @@ mod errors;
 mod format;
 mod formation;
 mod log_store;
+mod members;
 #[cfg(feature = "testing")]
 pub(crate) mod messages;
 mod network;
@@ -45,7 +46,8 @@ mod tests;
 
 pub use audit::{Place, Wanted};
 pub use data_dir::DiskRoom;
-pub use errors::{FormationError, ProposeError, StartError};
+pub use errors::{FormationError, MemberError, ProposeError, StartError};
+pub use members::Added;
 pub use node::RaftNode;
 pub use settings::RaftSettings;
 pub use status::{Leadership, MemberStatus, RaftStatus};

@@ -3,10 +3,11 @@
 use super::audit::{self, Place, Wanted};
 use super::data_dir::{DataDir, DiskRoom};
 use super::disk::{self, Disk};
-use super::errors::{FormationError, ProposeError, StartError};
+use super::errors::{FormationError, MemberError, ProposeError, StartError};
 use super::format;
 use super::formation::Candidate;
 use super::log_store::LogStore;
+use super::members::{Added, Members};
 use super::network::Network;
 use super::office::OfficeClock;
 use super::peer_routes::{self, Answerer};
@@ -88,8 +89,8 @@ impl RaftNode {
     /// If members were started with different lists, this node is not in its own, or the cluster
     /// knows it with another data directory. It then takes no part in the cluster.
     pub async fn initialize(&self) -> Result<(), FormationError> {
-        let (node, members, identity) = (self.settings.node, &self.settings.members, self.disk.identity());
-        Candidate { node, identity, members, log: &self.log }.form(&self.raft, &self.network).await
+        let (RaftSettings { node, members, join, .. }, identity) = (&self.settings, self.disk.identity());
+        Candidate { node: *node, identity, members, join: *join, log: &self.log }.form(&self.raft, &self.network).await
     }
 
     /// Puts a command into the log and waits until it is applied here.
@@ -196,6 +197,53 @@ impl RaftNode {
     /// The reason, if the node has stopped.
     pub async fn transfer_leader(&self, to: u64) -> Result<(), String> {
         self.raft.trigger().transfer_leader(to).await.map_err(|fatal| fatal.to_string())
+    }
+
+    /// Adds a node to the cluster, or goes on adding it: it learns first, and votes once it lacks little. It must run,
+    /// be new, and have been told to join.
+    ///
+    /// # Errors
+    /// If this node does not lead, or the new one does not answer as one that can be added.
+    pub async fn add_member(&self, node: u64, address: &str) -> Result<Added, MemberError> {
+        self.members().add(node, address).await
+    }
+
+    /// Removes a member other than the leader. Its process is of no further use.
+    ///
+    /// # Errors
+    /// If this node does not lead, there is no such member, or no majority would be left.
+    pub async fn remove_member(&self, node: u64) -> Result<(), MemberError> {
+        self.members().remove(node).await
+    }
+
+    /// Lets the voter `to` lead, or whichever other is best fit; gives who leads then.
+    ///
+    /// # Errors
+    /// If this node does not lead, or that one does not answer or does not take over in time.
+    pub async fn let_lead(&self, to: Option<u64>) -> Result<u64, MemberError> {
+        let waited = self.settings.propose_timeout;
+        let to = self.members().heir(to).await?;
+        if to == self.settings.node {
+            return Ok(to);
+        }
+        let mut leadership = self.leadership.clone();
+        self.transfer_leader(to).await.map_err(MemberError::Fatal)?;
+        let other = leadership.wait_for(|now| !now.here && now.leader.is_some());
+        let now = tokio::time::timeout(waited, other).await.map_err(|_| MemberError::Unavailable { waited })?;
+        let leader = now.ok().and_then(|now| now.leader.as_ref().map(|(node, _)| *node));
+        leader.ok_or(MemberError::Unavailable { waited })
+    }
+
+    fn members(&self) -> Members<'_> {
+        Members { settings: &self.settings, raft: &self.raft, network: &self.network, level: self.read(Ledger::level) }
+    }
+
+    /// The members that it was told of and that do not answer.
+    pub async fn silent_members(&self) -> Vec<u64> {
+        let others = self.settings.members.iter().filter(|(id, _)| **id != self.settings.node);
+        let silent = others
+            .map(|(id, address)| async move { self.network.peer(*id, address).formation(LEVEL_TIMEOUT).await.is_err().then_some(*id) });
+        join_all(silent).await.into_iter().flatten().collect()
     }
 
     /// Resolves with the reason once this node has stopped for good, [`RaftNode::shutdown`]

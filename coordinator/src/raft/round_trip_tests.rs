@@ -2,7 +2,7 @@
 
 use super::format::{self, FormatError};
 use super::types::Proposal;
-use quorate_ledger::{Author, Command, Ledger, Outcome};
+use quorate_ledger::{Author, Command, Ledger, MemberOrder, Outcome};
 use quorate_shared::bound::Steps;
 use quorate_shared::heartbeat::{
     Answer, ClockReport, Excess, Heartbeat, Number, ObservedSteps, Office, Parts, Reading, Report, Stamp, StoreReport,
@@ -129,6 +129,9 @@ fn a_ledger_at_work_is_carried_unchanged() {
     ledger.apply(&Command::Fence { region: "eu".parse().expect("a name"), by: author() });
     let BudgetId { policy, subject, .. } = budget("acme");
     ledger.apply(&Command::ClearAlarm { policy: Some(policy), subject: Some(subject), by: author() });
+    for order in [MemberOrder::Add { node: 4, address: "d:1".into() }, MemberOrder::Remove { node: 2 }, MemberOrder::Lead { node: None }] {
+        ledger.apply(&Command::Members { order, by: author() });
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct RaftSettings {
     /// The first members, with their addresses, this node among them; the same list on each.
     /// Once the cluster is formed, it is the log that says who is a member.
     pub members: BTreeMap<u64, String>,
+    /// True for a node that is to be added to a cluster: it forms none. `members` are then this one, and any of the cluster.
+    pub join: bool,
     /// The folder for everything that must survive a restart.
     pub data_dir: PathBuf,
     /// How often the leader is heard. Openraft waits no longer for the answer, and a leader takes no
@@ -53,6 +55,7 @@ impl RaftSettings {
             node,
             address: address.into(),
             members,
+            join: false,
             data_dir: data_dir.into(),
             heartbeat: Duration::from_millis(150),
             election_timeout: (Duration::from_millis(600), Duration::from_millis(800)),

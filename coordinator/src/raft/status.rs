@@ -111,14 +111,17 @@ fn state(metrics: &Metrics) -> &'static str {
     }
 }
 
-fn members(metrics: &Metrics) -> Vec<MemberStatus> {
+/// Entries that a node is not known to have; only the leader knows.
+pub(super) fn lag(metrics: &Metrics, node: u64) -> Option<u64> {
     let end = |index: Option<u64>| index.map_or(0, |index| index.saturating_add(1));
-    let last = end(metrics.last_log_index);
-    let lag = |id: u64| {
-        let has = metrics.replication.as_ref()?.get(&id)?;
-        Some(last.saturating_sub(end(has.map(|place| place.index))))
-    };
+    let has = metrics.replication.as_ref()?.get(&node)?;
+    Some(end(metrics.last_log_index).saturating_sub(end(has.map(|place| place.index))))
+}
+
+fn members(metrics: &Metrics) -> Vec<MemberStatus> {
     let voters: Vec<u64> = metrics.membership_config.voter_ids().collect();
     let nodes = metrics.membership_config.nodes();
-    nodes.map(|(id, node)| MemberStatus { id: *id, address: node.address.clone(), voter: voters.contains(id), lag: lag(*id) }).collect()
+    nodes
+        .map(|(id, node)| MemberStatus { id: *id, address: node.address.clone(), voter: voters.contains(id), lag: lag(metrics, *id) })
+        .collect()
 }

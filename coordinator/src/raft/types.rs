@@ -60,6 +60,7 @@ impl fmt::Display for Proposal {
             Command::Lease { .. } => "lease",
             Command::Level { .. } => "level",
             Command::ClearAlarm { .. } => "clear alarm",
+            Command::Members { .. } => "members",
             Command::Restore { .. } => "restore",
         })
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[tokio::test]
 async fn unknown_paths_methods_and_queries_are_problems() {
     let cluster = Cluster::one().await;
-    for path in ["/no-such", "/v1/no-such", "/v1/regions/eu", "/v1/cluster/add", "/../Cargo.toml", "/%2e%2e/Cargo.toml", "/V1/regions"] {
+    for path in ["/no-such", "/v1/no-such", "/v1/regions/eu", "/v1/cluster/grow", "/../Cargo.toml", "/%2e%2e/Cargo.toml", "/V1/regions"] {
         cluster.get(0, path).await.is_problem(404, "not-found");
     }
     for path in ["/", "/v1/policies", "/v1/regions", "/v1/cluster", "/metrics", "/healthz", "/v1/regions/eu/heartbeat"] {

@@ -4,7 +4,7 @@ use quorate_coordinator::raft::{ProposeError, RaftNode, RaftSettings};
 use quorate_ledger::{Author, Command, Outcome};
 use quorate_shared::names::SubjectKey;
 use quorate_shared::time::Drift;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ fn listen(address: SocketAddr) -> TcpListener {
 pub struct Cluster {
     dir: tempfile::TempDir,
     members: BTreeMap<u64, String>,
+    joining: BTreeSet<u64>,
     change: fn(&mut RaftSettings),
     pub nodes: BTreeMap<u64, Served>,
 }
@@ -62,7 +63,7 @@ impl Cluster {
     pub async fn start(size: u64, change: fn(&mut RaftSettings)) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let members = members(size);
-        let mut cluster = Self { dir, members, change, nodes: BTreeMap::new() };
+        let mut cluster = Self { dir, members, joining: BTreeSet::new(), change, nodes: BTreeMap::new() };
         for id in 1..=size {
             cluster.start_node(id).await;
         }
@@ -78,6 +79,7 @@ impl Cluster {
         let mut settings = RaftSettings::new(id, self.members[&id].clone(), self.members.clone(), self.data_dir(id));
         // A busy machine must not cost a leader its office unless a test is about that.
         settings.election_timeout = (Duration::from_secs(2), Duration::from_secs(3));
+        settings.join = self.joining.contains(&id);
         (self.change)(&mut settings);
         settings
     }
@@ -88,6 +90,20 @@ impl Cluster {
 
     pub async fn start_node(&mut self, id: u64) {
         self.nodes.insert(id, Served::start(self.settings(id)).await);
+    }
+
+    /// Starts a node that is to be added; where it is.
+    pub async fn start_joining(&mut self, id: u64) -> String {
+        let address = members(1).remove(&1).expect("one");
+        self.members.insert(id, address.clone());
+        self.joining.insert(id);
+        self.start_node(id).await;
+        address
+    }
+
+    /// Forgets what a node had.
+    pub fn wipe(&self, id: u64) {
+        std::fs::remove_dir_all(self.data_dir(id)).expect("removed");
     }
 
     pub async fn stop_node(&mut self, id: u64) {

@@ -7,4 +7,6 @@ mod harness;
 #[cfg(test)]
 mod kill;
 #[cfg(test)]
+mod members;
+#[cfg(test)]
 mod refusals;

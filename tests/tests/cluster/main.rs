@@ -19,6 +19,7 @@ mod allowance;
 mod cut_off;
 mod floor_ttl;
 mod load;
+mod members;
 mod moving;
 mod no_coordinators;
 mod no_leader;

@@ -170,6 +170,31 @@ impl System {
         self.coordinators.insert(node, Some(process));
     }
 
+    /// Starts a coordinator that is to be added to the others; where it is.
+    pub fn start_joining(&mut self, node: u64) -> String {
+        let port = Port::reserve();
+        let (address, first) = (port.address(), self.ports.coordinators[&NODES[0]].address());
+        let text = format!(
+            "node = {node}\nlisten = \"{address}\"\ndata-dir = \"coordinator-{node}\"\njoin = true\n\
+             election-timeout = \"{ELECTION_TIMEOUT:?}\"\n[members]\n{} = \"{first}\"\n{node} = \"{address}\"\n",
+            NODES[0]
+        );
+        fs::write(self.folder.path().join(format!("coordinator-{node}.toml")), text).expect("written");
+        self.ports.coordinators.insert(node, port);
+        self.start_coordinator(node);
+        address.to_string()
+    }
+
+    /// What the command line says; it must succeed.
+    pub async fn quorate(&self, arguments: &[&str]) -> String {
+        let coordinators: Vec<String> = self.running().map(|node| format!("http://{}", self.ports.coordinators[&node].address())).collect();
+        let mut command = tokio::process::Command::new(quorate());
+        command.args(["--coordinator", &coordinators.join(",")]).args(arguments);
+        let output = command.output().await.expect("it runs");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
     /// Starts an agent that does not run. The first of a region has its name.
     pub fn start_agent(&mut self, agent: &'static str) {
         let process = self.start_quorate("agent", &format!("agent-{agent}"));
