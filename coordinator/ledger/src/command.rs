@@ -75,7 +75,7 @@ pub enum Command {
         by: Author,
     },
     /// The operator's word that the coordinators are to be others. It changes nothing here, and is for the account: Raft's
-    /// own entries do not say who. Not below [`crate::level::MEMBERS_ORDERED`].
+    /// own entries do not say who.
     Members {
         /// What.
         order: MemberOrder,

@@ -19,16 +19,17 @@
 //! |---|---|---|
 //! | 0 | | a ledger that was never raised: the rules of level 1 |
 //! | 1 | 0.1.0 | the first |
-//! | 2 | 0.1.0 | who changes the members is in the log |
+//! | 2 | 0.1.0 | who changes the members is in the log; a policy may replace others; what gateways spend by themselves counts |
 
 use crate::Ledger;
-use crate::command::Outcome;
+use crate::command::{Command, Outcome};
+use quorate_shared::policy::PolicySet;
 
 /// The newest level that this program knows.
 pub const LEVEL: u32 = 2;
 
-/// From this level on [`Command::Members`](crate::Command::Members) is proposed.
-pub const MEMBERS_ORDERED: u32 = 2;
+/// The second level: see the table.
+pub const SECOND: u32 = 2;
 
 /// A level that this program does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +47,25 @@ pub struct UnknownLevel {
 /// If it is above [`LEVEL`].
 pub fn check_level(found: u32) -> Result<(), UnknownLevel> {
     if found > LEVEL { Err(UnknownLevel { found }) } else { Ok(()) }
+}
+
+impl Command {
+    /// The level below which it must not be proposed: there may be members whose programs do not know what it says.
+    pub fn level(&self) -> u32 {
+        let replaces = |set: &PolicySet| set.policies.iter().any(|policy| !policy.replaces.is_empty());
+        let second = match self {
+            Self::Members { .. } => true,
+            Self::Policies { set, .. } => replaces(set),
+            Self::Restore { backup, .. } => backup.history.iter().any(|version| replaces(&version.set)),
+            Self::Found { .. }
+            | Self::Heartbeat(_)
+            | Self::Fence { .. }
+            | Self::Lease { .. }
+            | Self::Level { .. }
+            | Self::ClearAlarm { .. } => false,
+        };
+        if second { SECOND } else { 0 }
+    }
 }
 
 impl Ledger {
@@ -69,7 +89,8 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Command;
+    use crate::MemberOrder;
+    use crate::testing::{by, set};
 
     #[test]
     fn a_level_rises_and_never_falls() {
@@ -77,6 +98,17 @@ mod tests {
         for (to, level) in [(0, 0), (1, 1), (0, 1)] {
             assert_eq!((ledger.apply(1, &Command::Level { to }), ledger.level()), (Outcome::Done, level));
         }
+    }
+
+    #[test]
+    fn what_members_of_the_first_level_do_not_know_is_of_the_second() {
+        let policies = |set| Command::Policies { replaces: 0, set: Box::new(set), by: by() };
+        let plain = set(100, 1_000_000);
+        let mut replacing = plain.clone();
+        replacing.policies[0].replaces = vec!["q".parse().expect("a name")];
+        assert_eq!((policies(plain).level(), policies(replacing).level()), (0, SECOND));
+        assert_eq!(Command::Members { order: MemberOrder::Remove { node: 1 }, by: by() }.level(), SECOND);
+        assert_eq!(Command::Level { to: SECOND }.level(), 0);
     }
 
     #[test]

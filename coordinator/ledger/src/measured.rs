@@ -57,6 +57,8 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Command;
+    use crate::level::SECOND;
     use crate::testing::{World, budget, set_of, tokens};
     use quorate_shared::bound::Steps;
     use quorate_shared::heartbeat::{Excess, ObservedSteps, Office, OpenWindow, Parts, Reading, Spent};
@@ -117,6 +119,7 @@ mod tests {
     #[test]
     fn what_gateways_spend_by_themselves_counts_once_whichever_region_says_so_and_for_an_hour() {
         let mut world = World::new(100, 1_000_000);
+        world.ledger.apply(1, &Command::Level { to: SECOND });
         let say = |world: &mut World, region, at, most: u64| {
             let mut heartbeat = world.heartbeat(region, 0, tokens(0));
             let named = |policy: &str| Parts { policy: policy.parse().expect("a name"), most: tokens(most) };

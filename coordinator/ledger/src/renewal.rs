@@ -5,6 +5,7 @@ use crate::budget::{BudgetEntry, ReportedTotals, Share};
 use crate::command::{Outcome, Plan, StampedHeartbeat};
 use crate::journal::Note;
 use crate::ledger::Founding;
+use crate::level::SECOND;
 use crate::measured::Overshoot;
 use crate::session::{LeftAt, Session};
 use quorate_shared::heartbeat::{Answer, Heartbeat, Number, Offer, Office, Report, Response, Stamp};
@@ -109,7 +110,9 @@ impl Ledger {
         session.store.clone_from(&beat.store);
         session.shown = beat.clock.shown.map(|shown| (shown, at));
         session.take_steps(beat.clock.steps, at);
-        session.take_parts(&beat.parts, exists, at);
+        if self.level >= SECOND {
+            session.take_parts(&beat.parts, exists, at);
+        }
         Ok(())
     }
 

@@ -93,6 +93,7 @@ pub fn refused(error: &ProposeError) -> Refusal {
     match error {
         ProposeError::NotLeader { .. } => Refusal::no_leader(error.to_string()),
         ProposeError::Unavailable { .. } => Refusal::outcome_unknown(error.to_string()),
+        ProposeError::Level { .. } => Refusal::not_ready(&error.to_string()),
         ProposeError::TooLarge { most, .. } => Refusal::too_large(*most),
         ProposeError::Fatal(detail) => Refusal::stopped(detail),
     }
@@ -107,6 +108,7 @@ mod tests {
         let kind = |error: ProposeError| refused(&error).kind().to_owned();
         assert_eq!(kind(ProposeError::NotLeader { leader: None }), "no-leader");
         assert_eq!(kind(ProposeError::Unavailable { waited: WRITE_TIMEOUT }), "outcome-unknown");
+        assert_eq!(kind(ProposeError::Level { needs: 2, level: 1 }), "not-ready");
         assert_eq!(kind(ProposeError::TooLarge { bytes: 2, most: 1 }), "body-too-large");
         assert_eq!(kind(ProposeError::Fatal("disk".into())), "node-stopped");
     }

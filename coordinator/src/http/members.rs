@@ -11,8 +11,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use quorate_ledger::level::MEMBERS_ORDERED;
-use quorate_ledger::{Author, Command, Ledger, MemberOrder};
+use quorate_ledger::{Author, Command, MemberOrder};
 use quorate_shared::api::Cluster;
 use quorate_shared::problem::Problem;
 use quorate_shared::text;
@@ -129,14 +128,12 @@ fn is_under_way(app: &App, order: &MemberOrder) -> bool {
     app.node.status().members.iter().any(|member| member.id == *node)
 }
 
-/// Writes down who ordered it. Members that do not know this entry yet are not sent it.
+/// Writes down who ordered it, once every member knows that entry.
 async fn tell(app: &App, order: &MemberOrder, by: Author) -> Result<(), MemberError> {
     tracing::info!(%order, who = by.who, why = by.why, "an operator changes the members");
-    if app.node.read(Ledger::level) < MEMBERS_ORDERED {
-        return Ok(());
-    }
     match app.node.propose(Command::Members { order: order.clone(), by }).await {
-        Ok(_) => Ok(()),
+        // a member that is down and is to be replaced must not hold that up
+        Ok(_) | Err(ProposeError::Level { .. }) => Ok(()),
         Err(ProposeError::NotLeader { .. }) => Err(MemberError::NotLeader),
         Err(ProposeError::Unavailable { waited }) => Err(MemberError::Unavailable { waited }),
         Err(error) => Err(MemberError::Fatal(error.to_string())),

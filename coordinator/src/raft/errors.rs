@@ -89,6 +89,16 @@ pub enum ProposeError {
         /// How long the caller waited.
         waited: Duration,
     },
+    /// The command says what a member's program may not know yet. It did not enter the log.
+    #[error(
+        "this needs level {needs} of the ledger, which is at {level}: it rises by itself once every coordinator runs this version (`quorate cluster status`)"
+    )]
+    Level {
+        /// The least.
+        needs: u32,
+        /// The ledger's.
+        level: u32,
+    },
     /// The command is so large that no follower would take it.
     #[error("a command of {bytes} bytes is larger than {most}, the most that is replicated")]
     TooLarge {

@@ -96,8 +96,8 @@ impl RaftNode {
     /// Puts a command into the log and waits until it is applied here.
     ///
     /// # Errors
-    /// [`ProposeError::NotLeader`]: it was not taken, try there. [`ProposeError::Unavailable`]:
-    /// it may or may not be applied.
+    /// [`ProposeError::NotLeader`]: it was not taken, try there. [`ProposeError::Level`]: nor was it, until every
+    /// member's program knows it. [`ProposeError::Unavailable`]: it may or may not be applied.
     pub async fn propose(&self, command: Command) -> Result<Outcome, ProposeError> {
         let bytes = format::length(&command).map_err(|error| ProposeError::Fatal(error.to_string()))?;
         if bytes > wire::COMMAND_BYTES {
@@ -106,6 +106,10 @@ impl RaftNode {
         let waited = self.settings.propose_timeout;
         if !self.is_confirmed().await {
             return Err(ProposeError::NotLeader { leader: None });
+        }
+        let (needs, level) = (command.level(), self.read(Ledger::level));
+        if level < needs {
+            return Err(ProposeError::Level { needs, level });
         }
         let _waiting = self.state.awaited().begins(&command);
         let written = self.raft.client_write(Proposal(Arc::new(command)));

@@ -1,7 +1,9 @@
 //! Nodes that are added and removed, and a lead that is handed over, while the cluster works.
 
-use crate::harness::{Cluster, entry, eventually, found};
-use quorate_coordinator::raft::{MemberError, RaftNode};
+use crate::harness::{Cluster, author, entry, eventually, found};
+use quorate_coordinator::raft::{MemberError, ProposeError, RaftNode};
+use quorate_ledger::level::SECOND;
+use quorate_ledger::{Command, MemberOrder, Outcome};
 use std::sync::Arc;
 
 fn voters(node: &RaftNode) -> Vec<u64> {
@@ -128,6 +130,20 @@ async fn what_cannot_be_a_member_is_refused_with_the_reason() {
     assert!(misnamed.contains("this is node 7"), "{misnamed}");
     assert_eq!(voters(&leader), [1]);
     other.stop().await;
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_member_may_not_know_yet_is_not_proposed() {
+    let cluster = Cluster::start(1, |_| {}).await;
+    cluster.propose(found()).await;
+    let leader = cluster.leader().await;
+    let order = Command::Members { order: MemberOrder::Lead { node: None }, by: author("a test") };
+    let last = leader.status().last_log;
+    assert_eq!(leader.propose(order.clone()).await, Err(ProposeError::Level { needs: SECOND, level: 0 }));
+    assert_eq!(leader.status().last_log, last);
+    cluster.propose(Command::Level { to: SECOND }).await;
+    assert_eq!(leader.propose(order).await, Ok(Outcome::Done));
     cluster.stop().await;
 }
 

@@ -3,7 +3,7 @@
 use crate::load::Load;
 use crate::system::{DEMAND, Floors, NODES, PATIENCE, REGIONS, System};
 use quorate_faults::wait::until;
-use quorate_ledger::level::MEMBERS_ORDERED;
+use quorate_ledger::level::SECOND;
 use quorate_shared::api::DecisionMode;
 
 const NEW: u64 = 4;
@@ -17,7 +17,7 @@ async fn no_region_leaves_its_lease_while_a_coordinator_is_replaced() {
 
     until("the account can say who changes the members", PATIENCE, async || {
         let leader = system.leader().await;
-        system.cluster(leader).await.filter(|cluster| cluster.level >= MEMBERS_ORDERED)
+        system.cluster(leader).await.filter(|cluster| cluster.level >= SECOND)
     })
     .await;
     let address = system.start_joining(NEW);

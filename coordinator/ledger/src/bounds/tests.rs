@@ -3,7 +3,7 @@ use crate::testing::{World, budget, by, set, set_of, tokens};
 use crate::{Command, Outcome};
 use quorate_shared::api::CapacityTokens;
 use quorate_shared::heartbeat::{Holding, Number};
-use quorate_shared::policy::CostRule;
+use quorate_shared::policy::{CostRule, PolicySet};
 
 #[test]
 fn floors_beyond_the_limit_are_in_the_bound() {
@@ -64,6 +64,19 @@ fn a_region_out_of_reach_makes_the_end_of_a_change_unknown_and_says_why() {
     assert_eq!(world.bound(8_000).change, None);
 }
 
+/// The set with a second policy like the first, but for `change`.
+fn with(change: fn(&mut Policy)) -> PolicySet {
+    let mut set = set(100, 1_000_000);
+    let mut second = Policy { name: "q".parse().expect("a name"), ..set.policies[0].clone() };
+    change(&mut second);
+    set.policies.push(second);
+    set
+}
+
+fn unbounded(world: &World) -> Vec<bool> {
+    world.ledger.bounds(None).policies.iter().map(|policy| policy.bound.unbounded).collect()
+}
+
 #[test]
 fn what_a_region_does_not_know_to_be_limited_leaves_no_number_until_it_does() {
     let mut world = World::new(100, 1_000_000);
@@ -71,14 +84,6 @@ fn what_a_region_does_not_know_to_be_limited_leaves_no_number_until_it_does() {
         world.beat("eu", ms, 0);
         world.beat("us", ms, 0);
     }
-    let with = |change: fn(&mut Policy)| {
-        let mut set = set(100, 1_000_000);
-        let mut second = Policy { name: "q".parse().expect("a name"), ..set.policies[0].clone() };
-        change(&mut second);
-        set.policies.push(second);
-        set
-    };
-    let unbounded = |world: &World| world.ledger.bounds(None).policies.iter().map(|p| p.bound.unbounded).collect::<Vec<_>>();
     let changes: [fn(&mut Policy); 3] = [|_| {}, |p| p.no_other_attributes = true, |p| p.cost = CostRule::Fixed(tokens(2))];
     for (version, change) in (1..).zip(changes) {
         let ms = 1_000 + version * 1_000;
@@ -105,14 +110,6 @@ fn what_another_policy_replaces_is_charged_otherwise_as_soon_as_that_one_is() {
             world.beat("us", ms + step * 100, 0);
         }
     };
-    let with = |change: fn(&mut Policy)| {
-        let mut set = set(100, 1_000_000);
-        let mut second = Policy { name: "q".parse().expect("a name"), ..set.policies[0].clone() };
-        change(&mut second);
-        set.policies.push(second);
-        set
-    };
-    let unbounded = |world: &World| world.ledger.bounds(None).policies.iter().map(|p| p.bound.unbounded).collect::<Vec<_>>();
     beats(&mut world, 1_000);
     world.change(1, with(|q| q.replaces = vec!["p".parse().expect("a name")]));
     beats(&mut world, 2_000);
