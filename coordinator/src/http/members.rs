@@ -59,7 +59,7 @@ pub async fn init(State(app): State<Arc<App>>, request: Request) -> Result<Json<
 pub async fn add(State(app): State<Arc<App>>, forwardable: Forwardable, request: Request) -> Result<Response, Refusal> {
     let order = |query: &MemberQuery| {
         let address =
-            query.address.as_deref().ok_or_else(|| invalid("address", "where the other nodes reach it, such as 10.0.0.4:7101"))?;
+            query.address.as_deref().ok_or_else(|| invalid("address", "expected where the other nodes reach it, such as 10.0.0.4:7101"))?;
         let address = text::host_and_port(address).map_err(|why| invalid("address", &why.to_string()))?;
         Ok(MemberOrder::Add { node: number(query)?, address })
     };
@@ -141,15 +141,15 @@ async fn tell(app: &App, order: &MemberOrder, by: Author) -> Result<(), MemberEr
 }
 
 fn number(query: &MemberQuery) -> Result<u64, Refusal> {
-    query.node.filter(|node| *node > 0).ok_or_else(|| invalid("node", "the number of a node, from 1"))
+    query.node.filter(|node| *node > 0).ok_or_else(|| invalid("node", "expected the number of a node, from 1"))
 }
 
 fn without_address(query: &MemberQuery) -> Result<(), Refusal> {
-    if query.address.is_some() { Err(invalid("address", "nothing: it belongs to `add`")) } else { Ok(()) }
+    if query.address.is_some() { Err(invalid("address", "it belongs to `add`")) } else { Ok(()) }
 }
 
-fn invalid(field: &str, expected: &str) -> Refusal {
-    Refusal::invalid_request("", format!("query: `{field}`: expected {expected}"))
+fn invalid(field: &str, why: &str) -> Refusal {
+    Refusal::invalid_request("", format!("query: `{field}`: {why}"))
 }
 
 fn awaited(silent: &[u64]) -> String {

@@ -181,13 +181,24 @@ impl Members<'_> {
         last.is_some_and(|answered| answered.elapsed() < self.fresh())
     }
 
+    /// A leader that is new has first to commit an entry of its own, and a change before this one to end: it is tried
+    /// again for a while.
     async fn change(&self, change: Change) -> Result<(), MemberError> {
         let waited = self.settings.propose_timeout;
-        match tokio::time::timeout(waited, self.raft.change_membership(change, false)).await {
-            Err(_) => Err(MemberError::Unavailable { waited }),
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(error)) => Err(refused(error, waited)),
-        }
+        let mut metrics = self.raft.metrics();
+        let mut last = MemberError::Unavailable { waited };
+        let changed = async {
+            loop {
+                last = MemberError::Unavailable { waited };
+                let Err(error) = self.raft.change_membership(change.clone(), false).await else { return Ok(()) };
+                last = refused(error, waited);
+                if last != MemberError::Changing || metrics.changed().await.is_err() {
+                    return Err(last.clone());
+                }
+            }
+        };
+        let changed = tokio::time::timeout(waited, changed).await;
+        changed.unwrap_or(Err(last))
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Long enough for anything that comes to an end at all.
@@ -19,6 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Served {
     pub node: Arc<RaftNode>,
     server: JoinHandle<()>,
+    end: oneshot::Sender<()>,
 }
 
 impl Served {
@@ -28,16 +30,18 @@ impl Served {
         let node = Arc::new(RaftNode::start(settings).await.expect("starts"));
         let listener = listen(address);
         let routes = node.peer_routes();
-        let server = tokio::spawn(async move { axum::serve(listener, routes).await.expect("serves") });
-        Self { node, server }
+        let (end, ends) = oneshot::channel::<()>();
+        let serving = axum::serve(listener, routes).with_graceful_shutdown(async { ends.await.expect("told") });
+        let server = tokio::spawn(async { serving.await.expect("serves") });
+        Self { node, server, end }
     }
 
-    /// Ends the node in good order.
+    /// Ends the node in good order, and its connections as if its process had ended: a peer must not be answered by what it
+    /// was before.
     pub async fn stop(self) {
         self.node.shutdown().await;
-        self.server.abort();
-        // It was aborted: there is nothing to be told.
-        let _ = self.server.await;
+        self.end.send(()).expect("it serves");
+        tokio::time::timeout(PATIENCE, self.server).await.expect("in time").expect("no panic");
     }
 }
 
